@@ -19,9 +19,15 @@ import { ENVIRONMENTS, rememberScope, scopeToOpen, sessionQuery } from './api/se
 import { Shell } from './shell/shell.tsx';
 import { SignIn } from './features/sign-in/sign-in.tsx';
 import { SignInAgain } from './features/sign-in/sign-in-again.tsx';
+import { importWhenOnline } from './lib/lazy-import.ts';
+import { Pending } from './ui/pending.tsx';
 import { Empty, Problem } from './ui/states.tsx';
 
 const RETRIES = 2;
+
+/** A screen that is loaded on first use, as soon as the service can be reached. */
+const screen: typeof lazyRouteComponent = (load, name) =>
+  lazyRouteComponent(() => importWhenOnline(load), name);
 
 export const queries = new QueryClient({
   defaultOptions: {
@@ -36,7 +42,13 @@ export const queries = new QueryClient({
 
 const root = createRootRoute({
   component: Outlet,
-  notFoundComponent: () => <Empty title="Page not found">Choose a page from the navigation.</Empty>,
+  notFoundComponent: () => (
+    <Empty title="Page not found">
+      <a href="/dashboard/" className="text-accent underline">
+        Open the dashboard
+      </a>
+    </Empty>
+  ),
 });
 
 const signIn = createRoute({
@@ -71,6 +83,8 @@ const scoped = createRoute({
     if (!isThere) throw redirect({ to: '/' });
     rememberScope(scope);
   },
+  // Inside the shell, with its navigation.
+  notFoundComponent: () => <Empty title="Page not found">Choose a page from the navigation.</Empty>,
   component: () => (
     <>
       <Shell />
@@ -95,31 +109,28 @@ const emails = createRoute({
   getParentRoute: () => scoped,
   path: '/emails',
   validateSearch: texts('q'),
-  component: lazyRouteComponent(() => import('./features/emails/list/emails.tsx'), 'EmailsScreen'),
+  component: screen(() => import('./features/emails/list/emails.tsx'), 'EmailsScreen'),
 });
 
 const email = createRoute({
   getParentRoute: () => emails,
   path: '$id',
   validateSearch: texts('tab', 'width', 'dark'),
-  component: lazyRouteComponent(() => import('./features/emails/page/email.tsx'), 'EmailScreen'),
+  component: screen(() => import('./features/emails/page/email.tsx'), 'EmailScreen'),
 });
 
 const testInbox = createRoute({
   getParentRoute: () => scoped,
   path: '/test-inbox',
   validateSearch: texts('q'),
-  component: lazyRouteComponent(
-    () => import('./features/emails/inbox/test-inbox.tsx'),
-    'TestInboxScreen',
-  ),
+  component: screen(() => import('./features/emails/inbox/test-inbox.tsx'), 'TestInboxScreen'),
 });
 
 const testInboxEmail = createRoute({
   getParentRoute: () => testInbox,
   path: '$id',
   validateSearch: texts('tab', 'width', 'dark'),
-  component: lazyRouteComponent(
+  component: screen(
     () => import('./features/emails/inbox/test-inbox-email.tsx'),
     'TestInboxEmailScreen',
   ),
@@ -129,72 +140,66 @@ const overview = createRoute({
   getParentRoute: () => scoped,
   path: '/overview',
   validateSearch: texts('range', 'by'),
-  component: lazyRouteComponent(() => import('./features/overview/overview.tsx'), 'OverviewScreen'),
+  component: screen(() => import('./features/overview/overview.tsx'), 'OverviewScreen'),
 });
 
 const domains = createRoute({
   getParentRoute: () => scoped,
   path: '/domains',
-  component: lazyRouteComponent(() => import('./features/domains/domains.tsx'), 'DomainsScreen'),
+  component: screen(() => import('./features/domains/domains.tsx'), 'DomainsScreen'),
 });
 
 const domain = createRoute({
   getParentRoute: () => scoped,
   path: '/domains/$id',
-  component: lazyRouteComponent(() => import('./features/domains/domain.tsx'), 'DomainScreen'),
+  component: screen(() => import('./features/domains/domain.tsx'), 'DomainScreen'),
 });
 
 const apiKeys = createRoute({
   getParentRoute: () => scoped,
   path: '/api-keys',
-  component: lazyRouteComponent(() => import('./features/api-keys/api-keys.tsx'), 'ApiKeysScreen'),
+  component: screen(() => import('./features/api-keys/api-keys.tsx'), 'ApiKeysScreen'),
 });
 
 const queue = createRoute({
   getParentRoute: () => scoped,
   path: '/queue',
   validateSearch: texts('scope', 'provider'),
-  component: lazyRouteComponent(() => import('./features/queue/queue.tsx'), 'QueueScreen'),
+  component: screen(() => import('./features/queue/queue.tsx'), 'QueueScreen'),
 });
 
 const webhooks = createRoute({
   getParentRoute: () => scoped,
   path: '/webhooks',
-  component: lazyRouteComponent(() => import('./features/webhooks/webhooks.tsx'), 'WebhooksScreen'),
+  component: screen(() => import('./features/webhooks/webhooks.tsx'), 'WebhooksScreen'),
 });
 
 const webhook = createRoute({
   getParentRoute: () => scoped,
   path: '/webhooks/$id',
   validateSearch: texts('status', 'delivery', 'replay'),
-  component: lazyRouteComponent(() => import('./features/webhooks/webhook.tsx'), 'WebhookScreen'),
+  component: screen(() => import('./features/webhooks/webhook.tsx'), 'WebhookScreen'),
 });
 
 const templates = createRoute({
   getParentRoute: () => scoped,
   path: '/templates',
   validateSearch: texts('q'),
-  component: lazyRouteComponent(
-    () => import('./features/templates/templates.tsx'),
-    'TemplatesScreen',
-  ),
+  component: screen(() => import('./features/templates/templates.tsx'), 'TemplatesScreen'),
 });
 
 const template = createRoute({
   getParentRoute: () => scoped,
   path: '/templates/$id',
   validateSearch: texts('part'),
-  component: lazyRouteComponent(
-    () => import('./features/templates/template.tsx'),
-    'TemplateScreen',
-  ),
+  component: screen(() => import('./features/templates/template.tsx'), 'TemplateScreen'),
 });
 
 const templateVersions = createRoute({
   getParentRoute: () => scoped,
   path: '/templates/$id/versions',
   validateSearch: texts('version', 'view'),
-  component: lazyRouteComponent(
+  component: screen(
     () => import('./features/templates/template-versions.tsx'),
     'TemplateVersionsScreen',
   ),
@@ -204,35 +209,32 @@ const suppressions = createRoute({
   getParentRoute: () => scoped,
   path: '/suppressions',
   validateSearch: texts('address'),
-  component: lazyRouteComponent(
-    () => import('./features/suppressions/suppressions.tsx'),
-    'SuppressionsScreen',
-  ),
+  component: screen(() => import('./features/suppressions/suppressions.tsx'), 'SuppressionsScreen'),
 });
 
 const members = createRoute({
   getParentRoute: () => scoped,
   path: '/members',
-  component: lazyRouteComponent(() => import('./features/members/members.tsx'), 'MembersScreen'),
+  component: screen(() => import('./features/members/members.tsx'), 'MembersScreen'),
 });
 
 const auditLog = createRoute({
   getParentRoute: () => scoped,
   path: '/audit-log',
-  component: lazyRouteComponent(() => import('./features/logs/audit-log.tsx'), 'AuditLogScreen'),
+  component: screen(() => import('./features/logs/audit-log.tsx'), 'AuditLogScreen'),
 });
 
 const apiLog = createRoute({
   getParentRoute: () => scoped,
   path: '/api-log',
   validateSearch: texts('id', 'status', 'method', 'key_id'),
-  component: lazyRouteComponent(() => import('./features/logs/api-log.tsx'), 'ApiLogScreen'),
+  component: screen(() => import('./features/logs/api-log.tsx'), 'ApiLogScreen'),
 });
 
 const projects = createRoute({
   getParentRoute: () => scoped,
   path: '/projects',
-  component: lazyRouteComponent(() => import('./features/projects/projects.tsx'), 'ProjectsScreen'),
+  component: screen(() => import('./features/projects/projects.tsx'), 'ProjectsScreen'),
 });
 
 const doctor = createRoute({
@@ -244,7 +246,7 @@ const doctor = createRoute({
 const settings = createRoute({
   getParentRoute: () => scoped,
   path: '/settings',
-  component: lazyRouteComponent(() => import('./features/settings/settings.tsx'), 'SettingsScreen'),
+  component: screen(() => import('./features/settings/settings.tsx'), 'SettingsScreen'),
 });
 
 const screens = [
@@ -277,6 +279,7 @@ export const router = createRouter({
   stringifySearch: stringifySearchWith(String),
   // Inside the shell, so that the navigation stays visible.
   defaultErrorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
+  defaultPendingComponent: Pending,
   defaultPreload: 'intent',
   scrollRestoration: true,
 });

@@ -12,6 +12,7 @@ import { Choices } from '../../ui/choices.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
+import { importWhenOnline } from '../../lib/lazy-import.ts';
 import { inWords } from '../../lib/time.ts';
 import { Time } from '../../ui/time.tsx';
 import { useAttention } from './attention.ts';
@@ -22,7 +23,7 @@ import { type Range, RANGES } from './ranges.ts';
 
 const StatsChart = lazy(async () => {
   ensureLanguage();
-  return { default: (await import('./stats-chart.tsx')).StatsChart };
+  return { default: (await importWhenOnline(() => import('./stats-chart.tsx'))).StatsChart };
 });
 
 const ROUTE = '/$project/$environment/overview';

@@ -11,6 +11,7 @@ import { useEvents } from '../../../api/live.ts';
 import { useApi } from '../../../api/scope.ts';
 import { copyText } from '../../../lib/clipboard.ts';
 import { useShortcuts } from '../../../lib/keys.ts';
+import { importWhenOnline } from '../../../lib/lazy-import.ts';
 import { CopyButton } from '../../../ui/copy.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { StatusBadge } from '../../../ui/status.tsx';
@@ -20,7 +21,9 @@ import { EmailActions } from './email-actions.tsx';
 import { EmailDelivery } from './email-delivery.tsx';
 
 const EmailContent = lazy(() =>
-  import('./email-content.tsx').then((screen) => ({ default: screen.EmailContent })),
+  importWhenOnline(() => import('./email-content.tsx')).then((screen) => ({
+    default: screen.EmailContent,
+  })),
 );
 
 const ROUTE = '/$project/$environment/emails/$id';
