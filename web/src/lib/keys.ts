@@ -29,6 +29,18 @@ export function useShortcuts(shortcuts: readonly Shortcut[], place: Place = 'scr
   }, [place]);
 }
 
+const SINGLE_KEYS = 'letterhaus-single-keys';
+
+/** Whether letters and signs alone are shortcuts. Voice control types them by accident (WCAG 2.1.4). */
+export function areSingleKeysOn(): boolean {
+  return localStorage.getItem(SINGLE_KEYS) !== 'off';
+}
+
+export function switchSingleKeys(on: boolean): void {
+  if (on) localStorage.removeItem(SINGLE_KEYS);
+  else localStorage.setItem(SINGLE_KEYS, 'off');
+}
+
 let typed = { text: '', at: 0 };
 
 /** Called once, by main. */
@@ -37,6 +49,7 @@ export function listenForKeys(): () => void {
     if (event.altKey || event.defaultPrevented) return;
     const isCommand = event.metaKey || event.ctrlKey;
     if (!isCommand && isTyping(event.target)) return;
+    if (!isCommand && event.key.length === 1 && !areSingleKeysOn()) return;
     const name = isCommand ? `mod+${event.key.toLowerCase()}` : event.key;
     const isSequence = !isCommand && event.timeStamp - typed.at < SEQUENCE_MS;
     const candidates = isSequence ? [`${typed.text} ${name}`, name] : [name];

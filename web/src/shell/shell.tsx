@@ -8,9 +8,11 @@ import { Dialog } from '../ui/dialog.tsx';
 import { UndoProvider } from '../ui/undo.tsx';
 import {
   activeShortcuts,
+  areSingleKeysOn,
   keyText,
   listenForKeys,
   type Shortcut,
+  switchSingleKeys,
   useShortcuts,
 } from '../lib/keys.ts';
 import { Navigation } from './navigation.tsx';
@@ -46,6 +48,7 @@ export function Shell(): ReactNode {
   const isTest = scope.environment === 'test';
   return (
     <div className="flex h-full flex-col">
+      <SkipLink />
       {isTest && <div className="stripes h-1 shrink-0" aria-hidden />}
       <div className="flex min-h-0 grow">
         <aside className="hidden w-55 shrink-0 border-r border-line bg-side md:block">
@@ -59,7 +62,7 @@ export function Shell(): ReactNode {
             <span className="font-semibold">Letterhaus</span>
             {isTest && <span className="ml-auto text-sm font-medium text-wait">Test</span>}
           </div>
-          <main className="flex min-h-0 grow flex-col overflow-auto">
+          <main id="content" tabIndex={-1} className="flex min-h-0 grow flex-col overflow-auto">
             <UndoProvider>
               <Outlet />
             </UndoProvider>
@@ -81,19 +84,49 @@ export function Shell(): ReactNode {
   );
 }
 
-function KeyList(): ReactNode {
+/** The first stop of the keyboard, which jumps over the navigation. */
+function SkipLink(): ReactNode {
   return (
-    <dl className="p-4">
-      {activeShortcuts().map(({ keys, label }) => (
-        <div key={keys} className="flex justify-between py-1">
-          <dt>{label}</dt>
-          <dd>
-            <kbd className="rounded border border-line px-1.5 py-0.5 font-mono text-xs text-muted">
-              {keyText(keys)}
-            </kbd>
-          </dd>
-        </div>
-      ))}
-    </dl>
+    <a
+      href="#content"
+      onClick={(event) => {
+        event.preventDefault();
+        document.getElementById('content')?.focus();
+      }}
+      className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded-md focus:bg-raised focus:px-3 focus:py-1.5"
+    >
+      Skip to the content
+    </a>
+  );
+}
+
+function KeyList(): ReactNode {
+  const [isOn, setOn] = useState(areSingleKeysOn);
+  return (
+    <>
+      <label className="flex items-center gap-2 px-4 pt-4">
+        <input
+          type="checkbox"
+          checked={isOn}
+          onChange={({ target }) => {
+            switchSingleKeys(target.checked);
+            setOn(target.checked);
+          }}
+        />
+        Shortcuts of a single key
+      </label>
+      <dl className="p-4">
+        {activeShortcuts().map(({ keys, label }) => (
+          <div key={keys} className="flex justify-between py-1">
+            <dt>{label}</dt>
+            <dd>
+              <kbd className="rounded border border-line px-1.5 py-0.5 font-mono text-xs text-muted">
+                {keyText(keys)}
+              </kbd>
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </>
   );
 }

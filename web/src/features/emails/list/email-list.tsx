@@ -84,7 +84,13 @@ function Rows(props: RowsProps): ReactNode {
   useEffect(() => {
     if (lastVisible + AHEAD >= rows.length) onEnd();
   });
-  const marked = useWalk(rows, { place, openId, q }, (index) => list.scrollToIndex(index));
+  const marked = useWalk(rows, { place, openId, q }, (index) => {
+    list.scrollToIndex(index);
+    // Its row is drawn after the scrolling.
+    requestAnimationFrame(() =>
+      frame.current?.querySelector<HTMLElement>(`[data-row="${index}"]`)?.focus(),
+    );
+  });
   return (
     <div className="relative flex min-h-0 grow flex-col">
       {(hiddenCount > 0 || (isBehind && !isAtTop)) && (
@@ -107,6 +113,7 @@ function Rows(props: RowsProps): ReactNode {
                   params={{ ...scope, id: email.id }}
                   search={searchOf(place, q)}
                   preload={false}
+                  data-row={index}
                   className={`flex h-full items-center gap-3 border-b border-line px-4 text-sm hover:bg-hover ${email.id === openId ? 'bg-chosen' : ''} ${index === marked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
                 >
                   <Cells email={email} isNarrow={openId !== null} />
@@ -130,9 +137,9 @@ function Row({ email, isNarrow }: RowProps): ReactNode {
       <span className="flex w-4 shrink-0 sm:w-25">
         <StatusBadge status={email.status} isShort />
       </span>
-      <span className="min-w-0 flex-1 truncate font-mono text-xs" title={first}>
-        {first}
-        {others.length > 0 && <span className="text-muted"> +{others.length}</span>}
+      <span className="flex min-w-0 flex-1 gap-1 font-mono text-xs" title={first}>
+        <span className="truncate">{first}</span>
+        {others.length > 0 && <span className="shrink-0 text-muted">+{others.length}</span>}
       </span>
       <span className={`min-w-0 flex-2 truncate ${isNarrow ? 'max-2xl:hidden' : 'max-sm:flex-1'}`}>
         {email.subject}
