@@ -127,6 +127,73 @@ test('a page whose session ends keeps what was typed below a form to sign in', a
   await page.getByText('After signing in again').waitFor();
 });
 
+test('a screen that is opened while the network is away opens when it is back', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.context().addCookies(signedIn(service, owner));
+  await goToLive(page, `${HOME}/emails`);
+  await page.context().setOffline(true);
+  await page.getByRole('link', { name: 'Audit log' }).click();
+  await page.getByText('This page opens as soon as it can.').waitFor();
+  await page.context().setOffline(false);
+  await page.getByRole('heading', { name: 'Audit log' }).waitFor();
+  await page.getByText('create owner').waitFor();
+});
+
+test('the keyboard reaches the content, walks by focus, and single keys can be switched off', async () => {
+  await using open = await takePage(browser, service, { cookies: signedIn(service, owner) });
+  const { page } = open;
+  await goToLive(page, `${HOME}/emails`);
+  await page.getByRole('list', { name: 'Emails' }).getByRole('link').first().waitFor();
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.locator('main:focus').waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.locator('a[data-row="1"]:focus').waitFor();
+  await page.keyboard.press('?');
+  await page.getByLabel('Shortcuts of a single key').uncheck();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.keyboard.press('?');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('dialog', { name: 'Commands' }).waitFor();
+  assert.equal(await page.getByRole('dialog').count(), 1);
+  await page.keyboard.type('Keyboard shortcuts');
+  // The first choice searches emails for it.
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.getByLabel('Shortcuts of a single key').check();
+
+  await page.goto(`${HOME}/no-such-page`);
+  await page.getByRole('heading', { name: 'Page not found' }).waitFor();
+  await page
+    .getByRole('navigation', { name: 'Screens' })
+    .getByRole('link', { name: 'Emails' })
+    .click();
+  await page.waitForURL('**/emails');
+});
+
+test('a second project shows a request only when it has a domain to send from', async () => {
+  await using open = await takePage(browser, service, { cookies: signedIn(service, owner) });
+  const { page } = open;
+  await page.goto(`${HOME}/projects`);
+  const create = async (name: string) => {
+    await page.getByRole('button', { name: 'Create a project' }).click();
+    await page.getByRole('textbox', { name: 'Name' }).fill(name);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+  };
+  await create('Shop');
+  await page.getByRole('link', { name: 'Shop', exact: true }).waitFor();
+  await create('Shop');
+  await page.getByText('There is already a project “Shop”.').waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('link', { name: 'Shop', exact: true }).click();
+  await page.getByRole('link', { name: 'Emails' }).click();
+  await page.getByText('This project cannot send yet.').waitFor();
+  assert.equal(await page.getByText('curl').count(), 0);
+});
+
 test('without https a copy button copies, and a dialog begins in its first field', async () => {
   const plain = new URL(service.url);
   plain.hostname = PLAIN_HOST;

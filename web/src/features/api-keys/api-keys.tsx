@@ -1,4 +1,5 @@
 /** The API keys of a project and environment. A new key is shown once. */
+import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { ApiKey } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
@@ -104,6 +105,8 @@ function CreateForm(): ReactNode {
   const api = useApi();
   const reload = useReload();
   const [key, setKey] = useState<string | null>(null);
+  const { data } = useQuery(api.query('listDomains', { query: { limit: 100 } }));
+  const domains = (data?.data ?? []).map(({ name }) => [name, name] as const);
   const create = async (form: FormData): Promise<void> => {
     const domain = textOf(form, 'domain');
     const body = {
@@ -126,7 +129,7 @@ function CreateForm(): ReactNode {
     <ActionForm action="Create" send={create}>
       <Field label="Name" name="name" placeholder="Shop" autoComplete="off" required />
       <Select label="Permission" name="permission" options={PERMISSIONS} />
-      <Field label="Restrict to domain" name="domain" placeholder="any domain" autoComplete="off" />
+      <Select label="Restrict to domain" name="domain" options={[['', 'any domain'], ...domains]} />
     </ActionForm>
   );
 }

@@ -81,7 +81,9 @@ function draw(element: HTMLElement, data: Stats, range: Range): uPlot {
       cursor: { y: false, drag: { setScale: false } },
       legend: { live: true },
       scales: { y: { range: (_chart, _min, max) => [0, Math.max(4, max * 1.1)] } },
-      axes: [axis, { ...axis, size: 44 }],
+      // The last time would be cut off at the edge.
+      padding: [null, 28, null, null],
+      axes: [axis, { ...axis, size: (_chart, values) => widthOf(values) }],
       series: [
         { label: 'Time', value: (_chart, seconds) => shownTime(seconds, range) },
         ...SERIES.map(([label, colour]) => {
@@ -94,6 +96,12 @@ function draw(element: HTMLElement, data: Stats, range: Range): uPlot {
     [times.map((time) => time / 1000), ...columns],
     element,
   );
+}
+
+/** Pixels that the longest number of the axis takes. */
+function widthOf(values: readonly string[] | null): number {
+  const longest = Math.max(0, ...(values ?? []).map(({ length }) => length));
+  return Math.max(44, 16 + longest * 7.5);
 }
 
 /** The time of the point under the pointer; null: there is none. */

@@ -103,7 +103,12 @@ function NameForm(props: { action: string; project?: Project; onDone: () => void
   const cache = useQueryClient();
   const reload = useReload();
   const send = async (form: FormData): Promise<void> => {
-    const body = { name: textOf(form, 'name') };
+    const body = { name: textOf(form, 'name').trim() };
+    // The menu of projects has only their names to tell them apart.
+    const others = cache.getQueryData(sessionQuery.queryKey)?.projects ?? [];
+    if (others.some(({ id, name }) => name === body.name && id !== project?.id)) {
+      throw new Error(`There is already a project “${body.name}”. Choose another name.`);
+    }
     if (project) await api.call('updateProject', { path: { id: project.id }, body });
     else await api.call('createProject', { body });
     // The menu of projects has their names.

@@ -24,11 +24,13 @@ function stateOf({ state, held, waiting }: ProviderRow): State {
 
 export function StateMark({ row }: { row: ProviderRow }): ReactNode {
   const state = stateOf(row);
-  const [Icon, colour] = LOOKS[state];
+  const isPartlyHeld = state === 'open' && row.held > 0;
+  const [Icon, colour] = LOOKS[isPartlyHeld ? 'held' : state];
   return (
     <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${colour}`}>
       <Icon size={14} aria-hidden className="shrink-0" />
       {state === 'held' ? 'on hold' : state}
+      {isPartlyHeld && `, ${row.held.toLocaleString()} on hold`}
     </span>
   );
 }

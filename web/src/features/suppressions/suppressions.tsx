@@ -170,6 +170,7 @@ function ImportForm(): ReactNode {
   const send = async (form: FormData): Promise<void> => {
     const file = form.get('file');
     if (!(file instanceof File)) return;
+    setResult(null);
     const isJson = file.name.endsWith('.json');
     const headers = { 'content-type': isJson ? 'application/json' : 'text/csv' };
     setResult(await call('importSuppressions', { scope, body: await file.text(), headers }));

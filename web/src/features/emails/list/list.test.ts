@@ -113,7 +113,25 @@ test('the choice of a status is part of the search', () => {
   assert.equal(withStatus('x status:bounced y', ''), 'x y');
 });
 
+test('days begin at midnight where the member is', () => {
+  const zone = process.env['TZ'];
+  const today = (name: string): string | undefined => {
+    process.env['TZ'] = name;
+    const nowMs = Date.parse('2026-11-21T23:30:00Z');
+    return complete('after:2', { domains: [], tags: [] }, nowMs)[0]?.token;
+  };
+  try {
+    assert.equal(today('UTC'), 'after:2026-11-21');
+    assert.equal(today('Europe/Berlin'), 'after:2026-11-21T23:00Z');
+    assert.equal(today('America/New_York'), 'after:2026-11-21T05:00Z');
+  } finally {
+    if (zone === undefined) delete process.env['TZ'];
+    else process.env['TZ'] = zone;
+  }
+});
+
 test('a search is completed by operators, then by the values that exist', () => {
+  process.env['TZ'] = 'UTC';
   const known = { domains: ['acme.test'], tags: ['kind:receipt', 'two words'] };
   const tokens = (text: string) =>
     complete(text, known, Date.parse('2026-11-21T12:00:00Z')).map(({ token }) => token);

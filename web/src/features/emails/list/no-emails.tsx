@@ -1,7 +1,8 @@
 /** An empty list of emails: an example request to copy, or the search without results. */
+import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { useScope } from '../../../api/scope.ts';
+import { useApi, useScope } from '../../../api/scope.ts';
 import { Code, Empty } from '../../../ui/states.tsx';
 
 type Props = {
@@ -24,22 +25,57 @@ export function NoEmails({ to, q }: Props): ReactNode {
       </Empty>
     );
   }
+  return <FirstEmail />;
+}
+
+/** A request that this project accepts, with a domain that it may send from. */
+function FirstEmail(): ReactNode {
+  const { scope, query } = useApi();
   const isTest = scope.environment === 'test';
+  const domains = useQuery(query('listDomains', { query: { limit: 100 } }));
+  const domain = domains.data?.data.find(({ status }) => status === 'verified')?.name;
   return (
     <Empty title="No emails yet">
       <p>
         Emails sent with a {scope.environment} key appear here immediately, with their delivery
         status.{isTest && ' In the test environment a simulator replies instead of mail servers.'}
       </p>
-      <Code what="request" text={requestThatSends(isTest)} />
+      {domains.isSuccess && domain === undefined && (
+        <p>
+          This project cannot send yet.{' '}
+          <Link
+            to="/$project/$environment/domains"
+            params={scope}
+            className="text-accent underline"
+          >
+            Add the domain of your sender addresses
+          </Link>{' '}
+          and publish its DNS records.
+        </p>
+      )}
+      {domain !== undefined && (
+        <>
+          <Code what="request" text={requestThatSends(domain, isTest)} />
+          <p>
+            Put a key in the place of YOUR_{isTest ? 'TEST' : 'LIVE'}_KEY. It is shown once, when
+            you{' '}
+            <Link
+              to="/$project/$environment/api-keys"
+              params={scope}
+              className="text-accent underline"
+            >
+              create it
+            </Link>
+            .
+          </p>
+        </>
+      )}
     </Empty>
   );
 }
 
-function requestThatSends(isTest: boolean): string {
-  const [domain, to] = isTest
-    ? ['acme.test', 'delivered@simulator.test']
-    : ['YOUR_DOMAIN', 'YOU@EXAMPLE.COM'];
+function requestThatSends(domain: string, isTest: boolean): string {
+  const to = isTest ? 'delivered@simulator.test' : 'YOU@EXAMPLE.COM';
   const email = { from: `Hello <hello@${domain}>`, to, subject: 'Hello', html: '<p>It works.</p>' };
   return [
     `curl ${location.origin}/v1/emails \\`,

@@ -15,7 +15,6 @@ export type Completion = {
 };
 
 const SHOWN_MAX = 8;
-const DAY_MS = 86_400_000;
 
 const OPERATORS: readonly (readonly [name: string, about: string])[] = [
   ['to:', 'a recipient'],
@@ -48,8 +47,16 @@ export function complete(text: string, known: Known, nowMs: number): Completion[
 }
 
 function candidates(known: Known, nowMs: number): [token: string, about: string][] {
-  const dateAt = (daysAgo: number): string =>
-    new Date(nowMs - daysAgo * DAY_MS).toISOString().slice(0, 10);
+  // Midnight where the member is. A date alone would be midnight in UTC.
+  const dateAt = (daysAgo: number): string => {
+    const day = new Date(nowMs);
+    day.setDate(day.getDate() - daysAgo);
+    day.setHours(0, 0, 0, 0);
+    return day
+      .toISOString()
+      .replace(/:00\.000Z$/, 'Z')
+      .replace(/T00:00Z$/, '');
+  };
   const dates: [string, string][] = [
     [dateAt(0), 'today'],
     [dateAt(1), 'yesterday'],
