@@ -1,4 +1,5 @@
 /** Requests to the API in the session of a member, whose cookie scripts cannot read. */
+import { noteServerTime } from '../lib/clock.ts';
 import {
   type AnyParts,
   methodOf,
@@ -116,6 +117,7 @@ async function send(id: OperationId, parts: AnyParts & CallOptions): Promise<Res
     const message = 'The service cannot be reached. Check your connection.';
     throw new ApiError(0, { error: { code: 'unreachable', message } });
   });
+  noteServerTime(response.headers.get('date'));
   if (response.ok) return response;
   if (response.status === 401 && needsSession && (await hasEnded(method))) sessionHasEnded();
   const failure: unknown = await response.json().catch(() => ({}));

@@ -1,6 +1,7 @@
 /** Times, numbers and files as they are shown. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { noteServerTime, serverNowMs } from './clock.ts';
 import { csvOf } from './csv.ts';
 import { count, megabytes, recipients, sizeInWords } from './numbers.ts';
 import { inWords, relativeTime } from './time.ts';
@@ -9,9 +10,20 @@ test('a time is shown in the largest unit that fits', () => {
   const shown = [0.25, 1.44, 12, 90, 7_200, 200_000].map(inWords);
   assert.deepEqual(shown, ['250 ms', '1.4 s', '12 s', '2 min', '2 h', '2 d']);
   const at = '2026-11-21T08:30:00Z';
-  const relative = [2, 61, -90].map((seconds) => relativeTime(seconds, at));
-  assert.deepEqual(relative, ['now', '1 min ago', 'in 2 min']);
+  const relative = [2, 61, -3, -90].map((seconds) => relativeTime(seconds, at));
+  assert.deepEqual(relative, ['now', '1 min ago', 'now', 'in 2 min']);
   assert.match(relativeTime(86_400, at), /21/);
+});
+
+test('a computer whose clock is wrong shows the time of the service', () => {
+  const at = (ms: number): string => new Date(Date.now() + ms).toUTCString();
+  const isWithin = (ms: number): boolean => Math.abs(serverNowMs() - Date.now() - ms) < 30_000;
+  noteServerTime(at(300_000));
+  assert.ok(isWithin(300_000));
+  noteServerTime(null);
+  assert.ok(isWithin(300_000), 'a response without a date changes nothing');
+  noteServerTime(at(0));
+  assert.ok(isWithin(0));
 });
 
 test('an estimate is rounded to two digits, a count is not', () => {

@@ -30,9 +30,12 @@ export function absoluteTime(at: string): string {
   return absolute.format(Date.parse(at));
 }
 
+/** Seconds. Clocks differ, and what is this near is happening now. */
+const NOW_S = 5;
+
 /** "in 3 min", "12 s ago"; more than a day away, the day and the time. @param seconds after `at` */
 export function relativeTime(seconds: number, at: string): string {
   if (Math.abs(seconds) >= DAY_S) return dayAndTime.format(Date.parse(at));
-  if (seconds < -1) return `in ${inWords(Math.ceil(-seconds))}`;
-  return seconds < 5 ? 'now' : `${inWords(Math.floor(seconds))} ago`;
+  if (seconds < -NOW_S) return `in ${inWords(Math.ceil(-seconds))}`;
+  return seconds < NOW_S ? 'now' : `${inWords(Math.floor(seconds))} ago`;
 }

@@ -1,26 +1,26 @@
 import { type ReactNode, useSyncExternalStore } from 'react';
+import { serverNowMs } from '../lib/clock.ts';
 import { absoluteTime, relativeTime } from '../lib/time.ts';
 
 const TICK_MS = 10_000;
 
 /** Relative within a day; the full time with its zone on hover. */
 export function Time({ at }: { at: string }): ReactNode {
-  const now = useSyncExternalStore(subscribe, currentTick);
-  const atMs = Date.parse(at);
-  // A time since the last tick is past, too.
-  const sinceMs = atMs > now && atMs <= Date.now() ? 0 : now - atMs;
+  useSyncExternalStore(subscribe, currentTick);
+  // Not the time of the last tick: what happened since then would be in the future.
+  const seconds = (serverNowMs() - Date.parse(at)) / 1000;
   return (
     <time dateTime={at} title={absoluteTime(at)} className="whitespace-nowrap tabular-nums">
-      {relativeTime(sinceMs / 1000, at)}
+      {relativeTime(seconds, at)}
     </time>
   );
 }
 
 /** One timer for all times of a page. */
-let tick = Date.now();
+let tick = 0;
 const listeners = new Set<() => void>();
 setInterval(() => {
-  tick = Date.now();
+  tick += 1;
   for (const listener of listeners) listener();
 }, TICK_MS);
 
