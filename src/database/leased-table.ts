@@ -36,7 +36,7 @@ type TableDefinition<Claim> = Pick<
   claimColumns?: Columns;
   /** Further columns that a release may have. */
   releaseColumns?: Columns;
-  /** Assignments of a release, from the row `q` and the values `i` of the release. */
+  /** Assignments of a release, from the row `queue` and the values `input` of the release. */
   setClause: string;
   beforeRelease?: () => void;
 };
@@ -80,11 +80,11 @@ function releaseSql(
   columns: Columns,
 ): string {
   return `
-update ${name} q set holder = null, ${setClause}
-  from unnest(${typedParameters(1, columns)}) as i(${Object.keys(columns).join()})
- where ${equalColumns('q', 'i', { ...ids, claim: 'int' })} and q.holder = i.lease_id
+update ${name} queue set holder = null, ${setClause}
+  from unnest(${typedParameters(1, columns)}) as input(${Object.keys(columns).join()})
+ where ${equalColumns('queue', 'input', { ...ids, claim: 'int' })} and queue.holder = input.lease_id
    and ${Object.keys(ids)
-     .flatMap((id, at) => (ids[id] === 'uuid' ? [`q.${id} = any($${at + 1}::uuid[])`] : []))
+     .flatMap((id, at) => (ids[id] === 'uuid' ? [`queue.${id} = any($${at + 1}::uuid[])`] : []))
      .join(' and ')}
 returning 1`;
 }
@@ -93,12 +93,14 @@ function findUnknownSql(
   { name, key }: Pick<TableDefinition<unknown>, 'name' | 'key'>,
   selected: Columns,
 ): string {
-  const aliased = Object.keys(selected).map((column) => `q.${column} as "${toCamelCase(column)}"`);
+  const aliased = Object.keys(selected).map(
+    (column) => `queue.${column} as "${toCamelCase(column)}"`,
+  );
   return `
-select ${aliased.join()} from ${name} q
- where q.holder = $1::uuid
-   and not exists (select from unnest(${typedParameters(2, key)}) as k(${Object.keys(key).join()})
-                    where ${equalColumns('k', 'q', key)})
+select ${aliased.join()} from ${name} queue
+ where queue.holder = $1::uuid
+   and not exists (select from unnest(${typedParameters(2, key)}) as known(${Object.keys(key).join()})
+                    where ${equalColumns('known', 'queue', key)})
  limit ${UNKNOWN_CLAIMS_MAX}`;
 }
 

@@ -14,12 +14,13 @@ const RUN_MAX = `interval '10 minutes'`;
 export const RUN_AGAIN_AFTER_S = 60;
 
 const IS_RUNNING = `
-(r.begun_at is not null and (r.finished_at is null or r.finished_at < r.begun_at)
-  and r.begun_at > app_now() - ${RUN_MAX})`;
+(doctor_reports.begun_at is not null
+ and (doctor_reports.finished_at is null or doctor_reports.finished_at < doctor_reports.begun_at)
+  and doctor_reports.begun_at > app_now() - ${RUN_MAX})`;
 // Without a verified domain no live mail is sent, and nobody waits for what the doctor says.
 const IS_LIVE = `
-exists (select from domains d
-         where d.environment = 'live' and d.deleted_at is null and d.verified_at is not null)`;
+exists (select from domains
+         where domains.environment = 'live' and domains.deleted_at is null and domains.verified_at is not null)`;
 
 type Node = { instance: string; host: string };
 
@@ -32,13 +33,14 @@ export async function registerNode(db: Queryable, { instance, host }: Node): Pro
 }
 
 const CLAIM = `
-update doctor_reports r
+update doctor_reports
    set run_id = gen_random_uuid(), begun_at = app_now(), checks_ended = 0, requested_at = null
- where r.instance = $1 and not ${IS_RUNNING}
-   and (r.requested_at is not null
+ where doctor_reports.instance = $1 and not ${IS_RUNNING}
+   and (doctor_reports.requested_at is not null
         or $2::float8 is not null and ${IS_LIVE}
-           and (r.begun_at is null or r.begun_at <= app_now() - $2::float8 * interval '1 millisecond'
-                or r.finished_at is null or r.finished_at < r.begun_at))
+           and (doctor_reports.begun_at is null
+                or doctor_reports.begun_at <= app_now() - $2::float8 * interval '1 millisecond'
+                or doctor_reports.finished_at is null or doctor_reports.finished_at < doctor_reports.begun_at))
 returning run_id as "runId", ${IS_LIVE} as "isLive"`;
 
 /** @property isLive the installation has a verified domain, so live mail may be sent */
@@ -101,22 +103,25 @@ export type NodeReport = {
 };
 
 const COLUMNS = `
-r.instance, r.host, r.requested_at is not null as "isRequested", ${IS_RUNNING} as "isRunning",
-       r.checks_ended as "checksEnded", r.finished_at as "finishedAt",
-       extract(epoch from app_now() - r.finished_at)::float8 as "ageS",
-       r.red, r.yellow, r.unknown, r.green, r.findings`;
+doctor_reports.instance, doctor_reports.host, doctor_reports.requested_at is not null as "isRequested",
+${IS_RUNNING} as "isRunning",
+       doctor_reports.checks_ended as "checksEnded", doctor_reports.finished_at as "finishedAt",
+       extract(epoch from app_now() - doctor_reports.finished_at)::float8 as "ageS",
+       doctor_reports.red, doctor_reports.yellow, doctor_reports.unknown, doctor_reports.green,
+       doctor_reports.findings`;
 
-const FIND = `select ${COLUMNS} from doctor_reports r where r.instance = $1`;
+const FIND = `select ${COLUMNS} from doctor_reports where doctor_reports.instance = $1`;
 
 export async function findReport(db: Queryable, instance: string): Promise<NodeReport | null> {
   const [row] = await db.query<NodeReport>(FIND, [instance]);
   return row ?? null;
 }
 
-const IS_ALIVE = `exists (select from nodes n where n.instance = r.instance)`;
+const IS_ALIVE = `exists (select from nodes where nodes.instance = doctor_reports.instance)`;
 
 const LIST = `
-select ${COLUMNS} from doctor_reports r where ${IS_ALIVE} order by r.host, r.instance limit $1`;
+select ${COLUMNS} from doctor_reports where ${IS_ALIVE} order by doctor_reports.host,
+       doctor_reports.instance limit $1`;
 
 /** Lists the reports of the nodes that run. */
 export function listReports(db: Queryable, limit: number): Promise<NodeReport[]> {
@@ -124,9 +129,10 @@ export function listReports(db: Queryable, limit: number): Promise<NodeReport[]>
 }
 
 const REQUEST = `
-update doctor_reports r set requested_at = app_now()
- where r.requested_at is null and not ${IS_RUNNING} and ${IS_ALIVE}
-   and (r.finished_at is null or r.finished_at <= app_now() - $1::float8 * interval '1 second')
+update doctor_reports set requested_at = app_now()
+ where doctor_reports.requested_at is null and not ${IS_RUNNING} and ${IS_ALIVE}
+   and (doctor_reports.finished_at is null
+        or doctor_reports.finished_at <= app_now() - $1::float8 * interval '1 second')
 returning 1`;
 
 /** Asks each running node for a run, except those that run it or have just done so. @returns their number */
@@ -138,7 +144,7 @@ const COUNTS = `
 select coalesce(sum(red), 0)::int as red, coalesce(sum(yellow), 0)::int as yellow,
        coalesce(sum(unknown), 0)::int as unknown, coalesce(sum(green), 0)::int as green,
        min(finished_at) as "oldestAt"
-  from doctor_reports r where r.finished_at is not null and ${IS_ALIVE}`;
+  from doctor_reports where doctor_reports.finished_at is not null and ${IS_ALIVE}`;
 
 /** @property oldestAt end of the run that is the longest ago; null: no node has a report */
 export type ReportCounts = DoctorReport['checks'] & { oldestAt: Date | null };
@@ -151,6 +157,6 @@ export async function countReported(db: Queryable): Promise<ReportCounts> {
 
 /** Deletes reports of nodes that are gone for a week. */
 export const forgetReports = batchDelete(
-  'doctor_reports r',
-  `not ${IS_ALIVE} and coalesce(r.begun_at, '-infinity') < app_now() - interval '7 days'`,
+  'doctor_reports',
+  `not ${IS_ALIVE} and coalesce(doctor_reports.begun_at, '-infinity') < app_now() - interval '7 days'`,
 );

@@ -111,24 +111,27 @@ export const DOMAIN_COLUMNS = `
   coalesce(dkim_since, created_at) < app_now() - interval '${DKIM_OLD_AFTER}' as "isDkimOld",
   ${keysAsJson('next', 'next_since')} as "nextKeys",
   ${keysAsJson('previous', 'previous_until')} as "previousKeys",
-  coalesce(previous_until > app_now() - interval '${PREVIOUS_NEEDED_DAYS} days', false) as "isPreviousNeeded", tls, track_opens as "trackOpens",
+  coalesce(previous_until > app_now() - interval '${PREVIOUS_NEEDED_DAYS} days', false) as "isPreviousNeeded",
+  tls, track_opens as "trackOpens",
   track_clicks as "trackClicks", records, advice,
-  exists (select from unusable_secrets u
-           where u.kind = 'domain' and u.owner_id = domains.project_id
-             and u.id = domains.id) as "isKeyUnusable",
-  (select coalesce(json_agg(json_build_object('kind', g.kind, 'count', g.count, 'ended', g.ended,
-            'thresholdPpm', g.threshold_ppm, 'since', g.since, 'isPaused', g.paused) order by g.kind), '[]')
-     from reputation_alerts g
-    where g.project_id = domains.project_id and g.environment = domains.environment
-      and g.domain = domains.name) as alerts`;
+  exists (select from unusable_secrets
+           where unusable_secrets.kind = 'domain' and unusable_secrets.owner_id = domains.project_id
+             and unusable_secrets.id = domains.id) as "isKeyUnusable",
+  (select coalesce(json_agg(json_build_object(
+            'kind', reputation_alerts.kind, 'count', reputation_alerts.count, 'ended', reputation_alerts.ended,
+            'thresholdPpm', reputation_alerts.threshold_ppm, 'since', reputation_alerts.since,
+            'isPaused', reputation_alerts.paused) order by reputation_alerts.kind), '[]')
+     from reputation_alerts
+    where reputation_alerts.project_id = domains.project_id and reputation_alerts.environment = domains.environment
+      and reputation_alerts.domain = domains.name) as alerts`;
 
 const CAPACITY = `
-select coalesce(p.domains_max, $3::int) as max,
+select coalesce(projects.domains_max, $3::int) as max,
        (select count(*)::int from domains
-         where project_id = p.id and environment = $2 and deleted_at is null) as used,
-       exists (select from domains where project_id = p.id and environment = $2 and name = $4
+         where project_id = projects.id and environment = $2 and deleted_at is null) as used,
+       exists (select from domains where project_id = projects.id and environment = $2 and name = $4
                                      and deleted_at is null) as "isThere"
-  from projects p where p.id = $1`;
+  from projects where projects.id = $1`;
 
 /**
  * Reads how many domains a project may have and has.
@@ -183,10 +186,14 @@ insert into domains (project_id, id, environment, name, status, created_at, veri
                      rsa_selector, rsa_public_key, rsa_private_key, ed25519_selector,
                      ed25519_public_key, ed25519_private_key, ed25519_verified, records, advice,
                      tls, paused_at)
-values (${NEW.projectId}, ${NEW.id}, ${NEW.environment}, ${NEW.name}, ${NEW.status}, app_now(), case when ${NEW.status} = 'verified' then app_now() end,
-        ${NEW.rsaSelector}, ${NEW.rsaPublicKey}, ${NEW.rsaPrivateKey}, ${NEW.ed25519Selector}, ${NEW.ed25519PublicKey}, ${NEW.ed25519PrivateKey}, ${NEW.ed25519Verified}, ${NEW.records}, ${NEW.advice}, ${NEW.tls},
-        (select min(g.since) from reputation_alerts g
-          where g.project_id = ${NEW.projectId} and g.environment = ${NEW.environment} and g.domain = ${NEW.name} and g.paused))
+values (${NEW.projectId}, ${NEW.id}, ${NEW.environment}, ${NEW.name}, ${NEW.status}, app_now(),
+        case when ${NEW.status} = 'verified' then app_now() end,
+        ${NEW.rsaSelector}, ${NEW.rsaPublicKey}, ${NEW.rsaPrivateKey}, ${NEW.ed25519Selector},
+        ${NEW.ed25519PublicKey}, ${NEW.ed25519PrivateKey}, ${NEW.ed25519Verified}, ${NEW.records}, ${NEW.advice},
+        ${NEW.tls},
+        (select min(reputation_alerts.since) from reputation_alerts
+          where reputation_alerts.project_id = ${NEW.projectId} and reputation_alerts.environment = ${NEW.environment}
+            and reputation_alerts.domain = ${NEW.name} and reputation_alerts.paused))
 on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${DOMAIN_COLUMNS}`;
 
@@ -427,9 +434,9 @@ export async function loadSigningKeys(
 
 const WAITING = `
 select count(*)::int as count
-  from (select from queue q
-          join emails e on e.project_id = q.project_id and e.id = q.email_id
-         where q.project_id = $1 and q.environment = $2 and e.domain_id = $3
+  from (select from queue
+          join emails on emails.project_id = queue.project_id and emails.id = queue.email_id
+         where queue.project_id = $1 and queue.environment = $2 and emails.domain_id = $3
          limit ${WAITING_SHOWN_MAX + 1}) waiting`;
 
 /** Counts the recipients that wait for mail of the domain. Stops at WAITING_SHOWN_MAX + 1. */

@@ -91,30 +91,30 @@ export type TimelineEvent = {
 export type EmailRef = Scope & { id: string; keyId: string | null; domain: string | null };
 
 /** Columns of email `e`. Needs JOIN_OPEN_STATUSES. */
-export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt",
-       e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.completed_at as "completedAt",
-       e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "to",
-       e.cc_list as "cc", e.bcc_list as "bcc", e.reply_to as "replyTo", e.subject,
-       e.message_id as "messageId", e.tags,
-       e.metadata, e.last_event as "lastEvent", e.worst, open.statuses as open`;
+export const SUMMARY_COLUMNS = `email.id, email.environment, email.created_at as "createdAt",
+       email.scheduled_at as "scheduledAt", email.sent_at as "sentAt", email.completed_at as "completedAt",
+       email.from_address as "fromAddress", email.from_name as "fromName", email.to_list as "to",
+       email.cc_list as "cc", email.bcc_list as "bcc", email.reply_to as "replyTo", email.subject,
+       email.message_id as "messageId", email.tags,
+       email.metadata, email.last_event as "lastEvent", email.worst, open.statuses as open`;
 
 /**
- * The status of recipient `r` of `e`: `sending` while a worker has leased it, and `queued` after its scheduled time.
- * No statement stores these two.
+ * The status of a row of `recipients` of `email`: `sending` while a worker has leased it, and `queued` after its
+ * scheduled time. No statement stores these two.
  */
-const CURRENT_STATUS = `case when q.holder is not null then 'sending'
-                       when r.status <> 'scheduled' then r.status
-                       when e.scheduled_at <= app_now() then 'queued'
-                       else r.status end`;
+const CURRENT_STATUS = `case when queue.holder is not null then 'sending'
+                       when recipients.status <> 'scheduled' then recipients.status
+                       when email.scheduled_at <= app_now() then 'queued'
+                       else recipients.status end`;
 
 export const JOIN_OPEN_STATUSES = `
   left join lateral (
     select array_agg(distinct ${CURRENT_STATUS}) as statuses
-      from recipients r
-      left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
-                         and q.position = r.position
-     where e.open_count > 0 and r.project_id = e.project_id and r.email_id = e.id
-       and r.status in ('scheduled', 'queued', 'deferred')) open on true`;
+      from recipients
+      left join queue on queue.project_id = recipients.project_id and queue.email_id = recipients.email_id
+                         and queue.position = recipients.position
+     where email.open_count > 0 and recipients.project_id = email.project_id and recipients.email_id = email.id
+       and recipients.status in ('scheduled', 'queued', 'deferred')) open on true`;
 
 export type SummaryRow = Omit<EmailSummary, 'status'> & { worst: number; open: Status[] | null };
 
@@ -126,42 +126,44 @@ export function withStatus<Row extends SummaryRow>({ worst, open, ...row }: Row)
  * The queue is authoritative for an open recipient: a release without an attempt changes only the queue. Mail on hold
  * has no next attempt.
  */
-const NEXT_ATTEMPT_AT = `case when q.held then null
-                       when q.holder is null then coalesce(q.due_at, r.next_attempt_at)
-                       else r.next_attempt_at end`;
+const NEXT_ATTEMPT_AT = `case when queue.held then null
+                       when queue.holder is null then coalesce(queue.due_at, recipients.next_attempt_at)
+                       else recipients.next_attempt_at end`;
 
 /** The text parts precede the attachments, so this is enough to show an email. */
 const RAW_BYTES_READ = 2 * MIB;
 
 /** One of the two columns is null (accept/store/columns.ts). */
-const HTML = 'coalesce(c.html, c.large_html)';
+const HTML = 'coalesce(contents.html, contents.large_html)';
 
 /** PostgreSQL knows the lengths without reading the values. */
 const CONTENT_BYTES = `
-       coalesce(octet_length(${HTML}), 0) + coalesce(octet_length(c.body_text), 0)
-       + least(coalesce(octet_length(c.raw), 0), ${RAW_BYTES_READ})`;
+       coalesce(octet_length(${HTML}), 0) + coalesce(octet_length(contents.body_text), 0)
+       + least(coalesce(octet_length(contents.raw), 0), ${RAW_BYTES_READ})`;
 
 const FIND = `
-select ${SUMMARY_COLUMNS}, c.tracking, content.bytes as "contentBytes",
+select ${SUMMARY_COLUMNS}, contents.tracking, content.bytes as "contentBytes",
        case when content.bytes <= $6 then ${HTML} end as html,
-       case when content.bytes <= $6 then c.body_text end as text,
-       case when content.bytes <= $6 then substring(c.raw from 1 for ${RAW_BYTES_READ}) end as raw,
+       case when content.bytes <= $6 then contents.body_text end as text,
+       case when content.bytes <= $6 then substring(contents.raw from 1 for ${RAW_BYTES_READ}) end as raw,
        (select json_agg(json_build_object(
-                 'address', r.address, 'kind', r.kind,
+                 'address', recipients.address, 'kind', recipients.kind,
                  'status', ${CURRENT_STATUS},
-                 'attempts', r.attempts, 'next_attempt_at', wire_time(${NEXT_ATTEMPT_AT}),
-                 'completed_at', wire_time(r.completed_at), 'reason', r.reason, 'smtp', r.smtp)
-                 order by r.position)
-          from recipients r
-          left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
-                             and q.position = r.position
-         where r.project_id = $1 and r.email_id = $3) as recipients
-  from emails e${JOIN_OPEN_STATUSES}
-  left join contents c on c.project_id = e.project_id and c.email_id = e.id and c.email_id = $3
+                 'attempts', recipients.attempts, 'next_attempt_at', wire_time(${NEXT_ATTEMPT_AT}),
+                 'completed_at', wire_time(recipients.completed_at), 'reason', recipients.reason, 'smtp',
+                 recipients.smtp)
+                 order by recipients.position)
+          from recipients
+          left join queue on queue.project_id = recipients.project_id and queue.email_id = recipients.email_id
+                             and queue.position = recipients.position
+         where recipients.project_id = $1 and recipients.email_id = $3) as recipients
+  from emails email${JOIN_OPEN_STATUSES}
+  left join contents on contents.project_id = email.project_id and contents.email_id = email.id
+       and contents.email_id = $3
  cross join lateral (select (${CONTENT_BYTES})::int as bytes) content
- where e.project_id = $1 and e.environment = $2 and e.id = $3
-   and ($4::uuid is null or e.key_id = $4)
-   and ($5::text is null or right(e.from_address, length($5) + 1) = '@' || $5)`;
+ where email.project_id = $1 and email.environment = $2 and email.id = $3
+   and ($4::uuid is null or email.key_id = $4)
+   and ($5::text is null or right(email.from_address, length($5) + 1) = '@' || $5)`;
 
 export const CONTENT_BYTES_UNLIMITED = 2 ** 31 - 1;
 
@@ -203,9 +205,9 @@ export async function findLastReason(
 }
 
 const COUNT_DOUBTS = `
-select count(*)::int as doubts from events e
- where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.position = $4
-   and e.attempt ->> 'in_doubt' = 'true'`;
+select count(*)::int as doubts from events
+ where events.project_id = $1 and events.environment = $2 and events.subject_id = $3 and events.position = $4
+   and events.attempt ->> 'in_doubt' = 'true'`;
 
 /** Counts the attempts after which the receiver may have the message. */
 export async function countInDoubt(
@@ -217,12 +219,14 @@ export async function countInDoubt(
 }
 
 const TIMELINE = `
-select e.id, e.seq as number, e.type, e.created_at as "createdAt", r.address as recipient,
-       ${EVENT_DATA('e')} as data, e.attempt
-  from events e${EVENT_EMAIL('e')}
-  left join recipients r on r.project_id = $1 and r.email_id = $3 and r.position = e.position
- where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.seq > $4
- order by e.seq
+select events.id, events.seq as number, events.type, events.created_at as "createdAt",
+       recipients.address as recipient,
+       ${EVENT_DATA('events')} as data, events.attempt
+  from events${EVENT_EMAIL('events')}
+  left join recipients on recipients.project_id = $1 and recipients.email_id = $3
+       and recipients.position = events.position
+ where events.project_id = $1 and events.environment = $2 and events.subject_id = $3 and events.seq > $4
+ order by events.seq
  limit $5`;
 
 /** Returns the events after number `page.after`, oldest first. */
@@ -359,18 +363,18 @@ const scannedEmailsSql = (scan: ListScan): string =>
 
 const listSql = (scan: ListScan) => `
 select ${SUMMARY_COLUMNS}
-  from (${scannedEmailsSql(scan)}) e${JOIN_OPEN_STATUSES}
- where (${L.from}::text is null or coalesce(e.from_key, lower(e.from_address collate "C")) = ${L.from})
-   and (${L.subject}::text[] is null or (strpos(lower(e.subject), lower(${L.subject}[1])) > 0 and not exists (
-          select from unnest(${L.subject}[2:]) part where strpos(lower(e.subject), lower(part)) = 0)))
-   and (${L.tag}::jsonb is null or e.tags @> ${L.tag})
-   and (${L.domain}::text is null or right(e.from_address, length(${L.domain}) + 1) = '@' || ${L.domain})
-   and (${L.keyId}::uuid is null or e.key_id = ${L.keyId})
-   and (${L.createdAfter}::timestamptz is null or e.created_at >= ${L.createdAfter})
-   and (${L.createdBefore}::timestamptz is null or e.created_at < ${L.createdBefore})
-   and (${L.endedRank}::smallint is null or (e.open_count = 0 and e.worst = ${L.endedRank}))
+  from (${scannedEmailsSql(scan)}) email${JOIN_OPEN_STATUSES}
+ where (${L.from}::text is null or coalesce(email.from_key, lower(email.from_address collate "C")) = ${L.from})
+   and (${L.subject}::text[] is null or (strpos(lower(email.subject), lower(${L.subject}[1])) > 0 and not exists (
+          select from unnest(${L.subject}[2:]) part where strpos(lower(email.subject), lower(part)) = 0)))
+   and (${L.tag}::jsonb is null or email.tags @> ${L.tag})
+   and (${L.domain}::text is null or right(email.from_address, length(${L.domain}) + 1) = '@' || ${L.domain})
+   and (${L.keyId}::uuid is null or email.key_id = ${L.keyId})
+   and (${L.createdAfter}::timestamptz is null or email.created_at >= ${L.createdAfter})
+   and (${L.createdBefore}::timestamptz is null or email.created_at < ${L.createdBefore})
+   and (${L.endedRank}::smallint is null or (email.open_count = 0 and email.worst = ${L.endedRank}))
    and (${L.openStatus}::text is null or (${L.openStatus} = any(open.statuses) and not open.statuses && ${L.laterStatuses}::text[]))
- order by ${scan.indexes.length > 0 ? 'e.place' : 'e.id'} ${scan.order}
+ order by ${scan.indexes.length > 0 ? 'email.place' : 'email.id'} ${scan.order}
  limit ${L.limit}`;
 
 const lastScannedSql = (scan: ListScan) => `

@@ -28,56 +28,56 @@ async function lockEmail(tx: Queryable, ref: EmailRef): Promise<boolean> {
   return (await tx.query(LOCK, [projectId, environment, id, keyId, domain])).length > 0;
 }
 
-const CANCELED = `jsonb_build_object('status', 'canceled', 'recipients', x.recipients)`;
-const RESCHEDULED = `jsonb_build_object('status', x.status, 'scheduled_at', wire_time(x.starts_at))`;
+const CANCELED = `jsonb_build_object('status', 'canceled', 'recipients', change.recipients)`;
+const RESCHEDULED = `jsonb_build_object('status', change.status, 'scheduled_at', wire_time(change.starts_at))`;
 
 const eventData = (added: string): string => `
-         (select (v.data::jsonb - 'scheduled_at' || ${added})::json from events v
-           where v.project_id = $1 and v.environment = $2 and v.subject_id = $3 and v.seq = 1)`;
+         (select (events.data::jsonb - 'scheduled_at' || ${added})::json from events
+           where events.project_id = $1 and events.environment = $2 and events.subject_id = $3 and events.seq = 1)`;
 
 const UNCANCELABLE_COUNTS = `
-       (select count(*) from queue q
-         where q.project_id = $1 and q.email_id = $3 and q.holder is not null)::int as sending,
-       (select count(*) from queue q
-         where q.project_id = $1 and q.email_id = $3 and ${IS_FREE} and q.in_doubt)::int as "inDoubt"`;
+       (select count(*) from queue
+         where queue.project_id = $1 and queue.email_id = $3 and queue.holder is not null)::int as sending,
+       (select count(*) from queue
+         where queue.project_id = $1 and queue.email_id = $3 and ${IS_FREE} and queue.in_doubt)::int as "inDoubt"`;
 
 const CANCEL = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 free as materialized (
-  select q.position from queue q
-   where q.project_id = $1 and q.email_id = $3 and ${IS_FREE} and not q.in_doubt
+  select queue.position from queue
+   where queue.project_id = $1 and queue.email_id = $3 and ${IS_FREE} and not queue.in_doubt
      for update
 ),
 canceled as (
-  update recipients r
-     set status = 'canceled', reason = null, next_attempt_at = null, completed_at = t.now
-    from t, free f, status_transitions s
-   where r.project_id = $1 and r.email_id = $3 and r.position = f.position
-     and s.from_status = r.status and s.to_status = 'canceled'
-  returning r.position, r.address
+  update recipients
+     set status = 'canceled', reason = null, next_attempt_at = null, completed_at = clock.now
+    from clock, free, status_transitions
+   where recipients.project_id = $1 and recipients.email_id = $3 and recipients.position = free.position
+     and status_transitions.from_status = recipients.status and status_transitions.to_status = 'canceled'
+  returning recipients.position, recipients.address
 ),
 change as materialized (
   select count(*)::smallint as count, json_agg(address order by position) as recipients
     from canceled
 ),
 removed as (
-  delete from queue q using canceled c
-   where q.project_id = $1 and q.email_id = $3 and q.position = c.position
+  delete from queue using canceled
+   where queue.project_id = $1 and queue.email_id = $3 and queue.position = canceled.position
 ),
 counted as (
-  update emails e
-     set open_count = e.open_count - c.count, event_count = e.event_count + 1,
-         worst = greatest(e.worst, ${STATUS_RANK.canceled}), last_event = 'email.canceled',
-         completed_at = case when e.open_count = c.count then t.now else e.completed_at end
-    from t, change c
-   where e.project_id = $1 and e.environment = $2 and e.id = $3 and c.count > 0
-  returning e.project_id, e.environment, e.from_address, e.key_id, e.tags, e.event_count
+  update emails
+     set open_count = emails.open_count - change.count, event_count = emails.event_count + 1,
+         worst = greatest(emails.worst, ${STATUS_RANK.canceled}), last_event = 'email.canceled',
+         completed_at = case when emails.open_count = change.count then clock.now else emails.completed_at end
+    from clock, change
+   where emails.project_id = $1 and emails.environment = $2 and emails.id = $3 and change.count > 0
+  returning emails.project_id, emails.environment, emails.from_address, emails.key_id, emails.tags, emails.event_count
 ),${COUNT_CANCELED},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select $1, $2, $3, c.event_count, $4, 'email.canceled', t.now,
+  select $1, $2, $3, counted.event_count, $4, 'email.canceled', clock.now,
          ${eventData(CANCELED)}
-    from t, counted c, change x
+    from clock, counted, change
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT_OF_NEW_EVENTS}
@@ -109,60 +109,60 @@ export function cancelEmail(
  * its length.
  */
 const RESCHEDULE = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 free as materialized (
-  select q.position from queue q
-   where q.project_id = $1 and q.email_id = $3 and ${IS_FREE} and not q.in_doubt
-     and q.attempts = 0
+  select queue.position from queue
+   where queue.project_id = $1 and queue.email_id = $3 and ${IS_FREE} and not queue.in_doubt
+     and queue.attempts = 0
      for update
 ),
 present as materialized (
-  select e.scheduled_at is not distinct from $5::timestamptz as is_same,
-         $5::timestamptz > t.now + interval '${SCHEDULE_DAYS_MAX} days' as is_too_far,
-         e.open_count > 0 and e.open_count = (select count(*) from free)
-         and not exists (select from recipients r
-                          where r.project_id = $1 and r.email_id = $3
-                            and (r.attempts > 0
-                                 or r.status not in ('scheduled', 'queued', 'suppressed'))) as is_here,
-         greatest(t.now, $5::timestamptz) as starts_at,
-         greatest(t.now, $5::timestamptz) + (e.expires_at - coalesce(e.scheduled_at, e.created_at))
+  select emails.scheduled_at is not distinct from $5::timestamptz as is_same,
+         $5::timestamptz > clock.now + interval '${SCHEDULE_DAYS_MAX} days' as is_too_far,
+         emails.open_count > 0 and emails.open_count = (select count(*) from free)
+         and not exists (select from recipients
+                          where recipients.project_id = $1 and recipients.email_id = $3
+                            and (recipients.attempts > 0
+                                 or recipients.status not in ('scheduled', 'queued', 'suppressed'))) as is_here,
+         greatest(clock.now, $5::timestamptz) as starts_at,
+         greatest(clock.now, $5::timestamptz) + (emails.expires_at - coalesce(emails.scheduled_at, emails.created_at))
            as expires_at,
-         case when $5::timestamptz > t.now then 'scheduled' else 'queued' end as status
-    from t, emails e
-   where e.project_id = $1 and e.environment = $2 and e.id = $3
+         case when $5::timestamptz > clock.now then 'scheduled' else 'queued' end as status
+    from clock, emails
+   where emails.project_id = $1 and emails.environment = $2 and emails.id = $3
 ),
 change as materialized (
   select * from present where is_here and not is_same and not is_too_far
 ),
 moved as (
-  update recipients r set status = c.status, next_attempt_at = c.starts_at
-    from change c, free f
-   where r.project_id = $1 and r.email_id = $3 and r.position = f.position
+  update recipients set status = change.status, next_attempt_at = change.starts_at
+    from change, free
+   where recipients.project_id = $1 and recipients.email_id = $3 and recipients.position = free.position
 ),
 requeued as (
-  update queue q set due_at = case when q.held then c.expires_at else c.starts_at end
-    from change c, free f
-   where q.project_id = $1 and q.email_id = $3 and q.position = f.position
+  update queue set due_at = case when queue.held then change.expires_at else change.starts_at end
+    from change, free
+   where queue.project_id = $1 and queue.email_id = $3 and queue.position = free.position
 ),
 counted as (
-  update emails e
-     set scheduled_at = c.starts_at, expires_at = c.expires_at, event_count = e.event_count + 1,
-         last_event = 'email.' || c.status
-    from change c
-   where e.project_id = $1 and e.environment = $2 and e.id = $3
-  returning e.event_count
+  update emails
+     set scheduled_at = change.starts_at, expires_at = change.expires_at, event_count = emails.event_count + 1,
+         last_event = 'email.' || change.status
+    from change
+   where emails.project_id = $1 and emails.environment = $2 and emails.id = $3
+  returning emails.event_count
 ),
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select $1, $2, $3, c.event_count, $4, 'email.' || x.status, t.now,
+  select $1, $2, $3, counted.event_count, $4, 'email.' || change.status, clock.now,
          ${eventData(RESCHEDULED)}
-    from t, counted c, change x
+    from clock, counted, change
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT_OF_NEW_EVENTS}
-select case when not p.is_here then 'left' when p.is_too_far then 'too_far'
-            when p.is_same then 'same' else 'moved' end as kind, ${UNCANCELABLE_COUNTS}
-  from present p`;
+select case when not present.is_here then 'left' when present.is_too_far then 'too_far'
+            when present.is_same then 'same' else 'moved' end as kind, ${UNCANCELABLE_COUNTS}
+  from present`;
 
 /** `same`: it already had this time. */
 export type Rescheduling = UncancelableCounts & { kind: 'moved' | 'same' | 'left' | 'too_far' };

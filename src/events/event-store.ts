@@ -35,15 +35,16 @@ export function emailEventData(
   };
 }
 
-/** The events of a fan-out. All are SQL; `e` is a row with the project and environment of an event. */
+/** The events of a fan-out. All are SQL. `row` names a row with the project and environment of an event. */
 type FanOutEvents = {
   from: string;
+  row: string;
   id: string;
   subjectId: string;
   seq: string;
   type: string;
   now: string;
-  /** Looks up endpoints once for each row `row` of `from`, then joins the events `e` of this row. */
+  /** Looks up endpoints once for each row `row` of `from`, then joins the events of this row. */
   perGroup?: { row: string; join: string };
 };
 
@@ -53,17 +54,18 @@ type FanOutEvents = {
  * the lateral look-up forces one index probe per event.
  */
 export function fanOut(events: FanOutEvents): string {
-  const { from, id, subjectId, seq, type, now, perGroup = { row: 'e', join: '' } } = events;
+  const { from, row, id, subjectId, seq, type, now, perGroup = { row, join: '' } } = events;
   return `
 new_webhook_deliveries as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
-  select e.project_id, e.environment, w.id, ${id}, ${subjectId}, ${seq}, ${type}, ${now}
+  select ${row}.project_id, ${row}.environment, endpoint.id, ${id}, ${subjectId}, ${seq}, ${type}, ${now}
     from ${from}
    cross join lateral (
-      select w.id from webhook_endpoints w
-       where w.project_id = ${perGroup.row}.project_id and w.environment = ${perGroup.row}.environment
-         and w.status = 'enabled' and (w.events is null or ${type} = any(w.events)) offset 0) w
+      select endpoint.id from webhook_endpoints endpoint
+       where endpoint.project_id = ${perGroup.row}.project_id and endpoint.environment = ${perGroup.row}.environment
+         and endpoint.status = 'enabled'
+         and (endpoint.events is null or ${type} = any(endpoint.events)) offset 0) endpoint
    ${perGroup.join}
   returning project_id, endpoint_id, event_id, created_at
 ),
@@ -74,33 +76,36 @@ queued_webhooks as (
 )`;
 }
 
-/** For statements with a step `t` that has the time and a step `new_events` that returns the columns of events. */
+/** For statements with a step `clock` that has the time
+  and a step `new_events` that returns the columns of events. */
 export const FAN_OUT_OF_NEW_EVENTS = fanOut({
-  from: 't, new_events e',
-  id: 'e.id',
-  subjectId: 'e.subject_id',
-  seq: 'e.seq',
-  type: 'e.type',
-  now: 't.now',
+  from: 'clock, new_events',
+  row: 'new_events',
+  id: 'new_events.id',
+  subjectId: 'new_events.subject_id',
+  seq: 'new_events.seq',
+  type: 'new_events.type',
+  now: 'clock.now',
 });
 
 /**
- * Fields of an event that come from the email's row `m`, as JSON without the last brace. These columns never change,
+ * Fields of an event that come from the row `email`, as JSON without the last brace. These columns never change,
  * so an event is always read with the same bytes.
  */
 const COMMON_DATA = `
-      select '{"email_id":"' || m.id || '","to":' || to_json(m.to_list) || ',"subject":' || to_json(m.subject)
-             || ',"tags":' || m.tags || ',"metadata":' || m.metadata || ',"message_id":'
-             || to_json(coalesce(m.message_id,
-                                 '<' || m.id || '@' || substring(m.from_address from '[^@]*$') || '>'))
+      select '{"email_id":"' || email.id || '","to":' || to_json(email.to_list)
+             || ',"subject":' || to_json(email.subject) || ',"tags":' || email.tags
+             || ',"metadata":' || email.metadata || ',"message_id":'
+             || to_json(coalesce(email.message_id,
+                                 '<' || email.id || '@' || substring(email.from_address from '[^@]*$') || '>'))
              || ',' as data
-        from emails m`;
+        from emails email`;
 
 /** Joins the email of event `e` with one index probe. */
 export const EVENT_EMAIL = (e: string): string => `
   left join lateral (${COMMON_DATA}
-       where m.project_id = ${e}.project_id and m.environment = ${e}.environment
-         and m.id = ${e}.subject_id limit 1) common on ${e}.type like 'email.%'`;
+       where email.project_id = ${e}.project_id and email.environment = ${e}.environment
+         and email.id = ${e}.subject_id limit 1) common on ${e}.type like 'email.%'`;
 
 /**
  * `data` of event `e` for webhooks and the timeline. Older events were stored whole and stay unchanged. While
@@ -112,10 +117,10 @@ export const EVENT_DATA = (e: string): string => `
 
 // The event is its own subject, so it is in the partition of its own week.
 const RECORD = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select $1, $2, $3, 1, $3, $4, t.now, $5::json from t
+  select $1, $2, $3, 1, $3, $4, clock.now, $5::json from clock
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT_OF_NEW_EVENTS}

@@ -69,7 +69,7 @@ export const BEGINNING: StreamPoint = {
 /** Limit on the events that one page searches with a filter. */
 const SCAN_MAX = 2_000;
 
-const ORDER = 'e.xact_era, e.xact_id, e.subject_id, e.seq';
+const ORDER = 'events.xact_era, events.xact_id, events.subject_id, events.seq';
 const ORDER_DESC = ORDER.replaceAll(',', ' desc,') + ' desc';
 
 /**
@@ -78,30 +78,31 @@ const ORDER_DESC = ORDER.replaceAll(',', ' desc,') + ' desc';
  * index's first rows.
  */
 const OF_SCOPE = `
-hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
+hashtextextended(events.environment, uuid_hash_extended(events.project_id, 0))
        = hashtextextended($2::text, uuid_hash_extended($1::uuid, 0))`;
 /** An email has few events, so the primary key finds them. */
-const OF_EMAIL = `e.project_id = $1::uuid and e.environment = $2 and e.subject_id = $11::uuid`;
+const OF_EMAIL = `events.project_id = $1::uuid and events.environment = $2 and events.subject_id = $11::uuid`;
 
 const BELOW_HORIZON = `
-(e.xact_era, e.xact_id) < ((select xact_era from present), (select horizon from present))`;
+(events.xact_era, events.xact_id) < ((select xact_era from present), (select horizon from present))`;
 
 /** The test event of a webhook is stored but is not part of the stream. */
 const IS_WANTED = `
-e.project_id = $1 and e.environment = $2 and e.type <> 'webhook.test' and ($9::text[] is null or e.type = any($9))
+events.project_id = $1 and events.environment = $2 and events.type <> 'webhook.test'
+  and ($9::text[] is null or events.type = any($9))
        and ($10::text is null or case
-             when e.type like 'email.%'
-               then right(rtrim(e.data ->> 'from', '>'), length($10) + 1) = '@' || $10
-             when e.type like 'domain.%' then e.data ->> 'name' = $10
-             when e.type = 'project.reputation_alert' then e.data ->> 'domain' = $10
+             when events.type like 'email.%'
+               then right(rtrim(events.data ->> 'from', '>'), length($10) + 1) = '@' || $10
+             when events.type like 'domain.%' then events.data ->> 'name' = $10
+             when events.type = 'project.reputation_alert' then events.data ->> 'domain' = $10
              else false end)`;
 
 const PRESENT = `
 present as materialized (
-  select i.xact_era, stream_horizon() as horizon,
+  select installation.xact_era, stream_horizon() as horizon,
          hashtextextended(database_history(), 0)::text as history,
          extract(epoch from app_now())::float8 * 1000 as now_ms
-    from installation i
+    from installation
 )`;
 
 // The last searched row is returned even if the filter omits it, as the position to continue from. The start position
@@ -113,11 +114,12 @@ place as materialized (
   select $3::smallint as epoch, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
 ),
 scanned as materialized (
-  select e.project_id, e.environment, e.xact_era, e.xact_id, e.subject_id, e.seq, e.id, e.type,
-         e.created_at, w.is_wanted,
-         case when w.is_wanted then e.data end as data
-    from events e
-   cross join lateral (select coalesce(${IS_WANTED}, false) as is_wanted) w
+  select events.project_id, events.environment, events.xact_era, events.xact_id, events.subject_id, events.seq,
+         events.id, events.type,
+         events.created_at, wanted.is_wanted,
+         case when wanted.is_wanted then events.data end as data
+    from events
+   cross join lateral (select coalesce(${IS_WANTED}, false) as is_wanted) wanted
    where ${ofReader}
      and (${ORDER})
          > ((select epoch from place), (select xact_id from place), (select subject_id from place),
@@ -127,22 +129,25 @@ scanned as materialized (
    limit $7
 ),
 numbered as (
-  select s.*, count(*) filter (where is_wanted) over passed as nth, row_number() over passed as row,
+  select scanned.*, count(*) filter (where is_wanted) over passed as nth, row_number() over passed as row,
          count(*) over () as total
-    from scanned s
+    from scanned
   window passed as (order by xact_era, xact_id, subject_id, seq rows unbounded preceding)
 )
-select p.history, p.now_ms as "nowMs", n.xact_era as epoch, n.xact_id::text as "xactId",
-       n.subject_id as "subjectId", n.seq, n.id, n.type, n.created_at as "createdAt",
-       case when n.nth <= $8::int then ${EVENT_DATA('n')} end as data,
-       n.is_wanted as "isWanted", n.nth::int, n.total::int,
-       exists (select from events e
-                where e.project_id = $1 and e.environment = $2 and e.subject_id = $5 and e.seq = $6
-                  and e.xact_era = $3 and e.xact_id = $4 and e.id = $12::uuid) as "isKnown",
+select present.history, present.now_ms as "nowMs", numbered.xact_era as epoch, numbered.xact_id::text as "xactId",
+       numbered.subject_id as "subjectId", numbered.seq, numbered.id, numbered.type,
+       numbered.created_at as "createdAt",
+       case when numbered.nth <= $8::int then ${EVENT_DATA('numbered')} end as data,
+       numbered.is_wanted as "isWanted", numbered.nth::int, numbered.total::int,
+       exists (select from events
+                where events.project_id = $1 and events.environment = $2 and events.subject_id = $5
+                  and events.seq = $6
+                  and events.xact_era = $3 and events.xact_id = $4 and events.id = $12::uuid) as "isKnown",
        (select least(retention_metadata_h, $13::int) from projects where id = $1) as "retentionH"
-  from present p
-  left join numbered n on (n.is_wanted and n.nth <= $8::int) or n.row = n.total${EVENT_EMAIL('n')}
- order by n.row`;
+  from present
+  left join numbered on (numbered.is_wanted and numbered.nth <= $8::int)
+       or numbered.row = numbered.total${EVENT_EMAIL('numbered')}
+ order by numbered.row`;
 
 const READ = pageSql(`${OF_SCOPE} and $11::uuid is null`);
 const READ_OF_EMAIL = pageSql(OF_EMAIL);
@@ -286,14 +291,14 @@ function timeInId(id: string): number {
 const LATEST = `
 with ${PRESENT},
 newest as (
-  select e.* from events e
+  select events.* from events
    where ${OF_SCOPE} and ${BELOW_HORIZON}
    order by ${ORDER_DESC}
    limit 1
 )
-select p.history, p.now_ms as "nowMs", n.xact_era as epoch, n.xact_id::text as "xactId",
-       n.subject_id as "subjectId", n.seq, n.id, n.created_at as "createdAt"
-  from present p left join newest n on n.project_id = $1 and n.environment = $2`;
+select present.history, present.now_ms as "nowMs", newest.xact_era as epoch, newest.xact_id::text as "xactId",
+       newest.subject_id as "subjectId", newest.seq, newest.id, newest.created_at as "createdAt"
+  from present left join newest on newest.project_id = $1 and newest.environment = $2`;
 
 export async function latestPoint(db: Queryable, scope: Scope): Promise<StreamPoint> {
   const [row] = await db.query<Row>(LATEST, [scope.projectId, scope.environment]);
@@ -305,20 +310,20 @@ export async function latestPoint(db: Queryable, scope: Scope): Promise<StreamPo
 
 const NEWER = `
 with ${PRESENT}
-select i.ord::int
-  from present p
+select input.ord::int
+  from present
  cross join unnest($1::uuid[], $2::text[], $3::smallint[], $4::text[], $5::uuid[], $6::int[],
                    $7::text[])
-       with ordinality as i(project_id, environment, epoch, xact_id, subject_id, seq, history, ord)
+       with ordinality as input(project_id, environment, epoch, xact_id, subject_id, seq, history, ord)
   left join lateral (
-    select true as is_newer from events e
-     where hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
-           = hashtextextended(i.environment, uuid_hash_extended(i.project_id, 0))
-       and (${ORDER}) > (i.epoch, i.xact_id::xid8, i.subject_id, i.seq)
+    select true as is_newer from events
+     where hashtextextended(events.environment, uuid_hash_extended(events.project_id, 0))
+           = hashtextextended(input.environment, uuid_hash_extended(input.project_id, 0))
+       and (${ORDER}) > (input.epoch, input.xact_id::xid8, input.subject_id, input.seq)
        and ${BELOW_HORIZON}
      order by ${ORDER}
-     limit 1) e on true
- where e.is_newer or i.history <> p.history`;
+     limit 1) events on true
+ where events.is_newer or input.history <> present.history`;
 
 /**
  * Returns the readers with new events, by one statement for all waiting readers. After a fail-over it returns all of

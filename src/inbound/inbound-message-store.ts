@@ -47,7 +47,7 @@ const PAGE = `where id < $1::uuid and ($2::text is null or kind = $2) order by i
 // Each part has its own limit, so that both use their index.
 const LIST = `
 select * from ((select ${COLUMNS} from inbound_messages ${PAGE})
-               union all (select ${UNMATCHED_COLUMNS} from inbound_unmatched ${PAGE})) m
+               union all (select ${UNMATCHED_COLUMNS} from inbound_unmatched ${PAGE})) message
  order by id desc limit $3`;
 
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
@@ -206,13 +206,14 @@ function diskBytes({ content, sender, recipient }: NewInboundMessage): number {
 const INSERT = `
 insert into inbound_unmatched (slot, id, received_at, report_hash, remote_address, sender, recipient, kind,
                                project_id, environment, email_id, position, size_bytes, content)
-select $4::smallint, i.id, app_now(), b.report_hash, i.remote_address, i.sender, i.recipient, i.kind,
-       i.project_id, i.environment, i.email_id, i.position, i.size_bytes, b.content
-  from json_to_recordset($1::json) as i(
+select $4::smallint, input.id, app_now(), content.report_hash, input.remote_address, input.sender, input.recipient,
+       input.kind,
+       input.project_id, input.environment, input.email_id, input.position, input.size_bytes, content.content
+  from json_to_recordset($1::json) as input(
          n int, id uuid, remote_address text, sender text, recipient text, kind text,
          project_id uuid, environment text, email_id uuid, position smallint, size_bytes int)
-  join unnest($2::bytea[], $3::bytea[]) with ordinality as b(report_hash, content, n) on b.n = i.n
- where not exists (select from inbound_messages m where m.report_hash = b.report_hash)
+  join unnest($2::bytea[], $3::bytea[]) with ordinality as content(report_hash, content, n) on content.n = input.n
+ where not exists (select from inbound_messages where inbound_messages.report_hash = content.report_hash)
 on conflict do nothing`;
 
 async function insertUnmatched(

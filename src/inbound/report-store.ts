@@ -163,12 +163,13 @@ function keyOf({ emailId, position }: { emailId: string; position: number }): st
 }
 
 const STATUSES = `
-select r.email_id as "emailId", r.position, r.status
-  from unnest($1::uuid[], $2::uuid[], $3::smallint[]) as i(project_id, email_id, position)
+select recipients.email_id as "emailId", recipients.position, recipients.status
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[]) as input(project_id, email_id, position)
  cross join lateral (
-    select * from recipients r
-     where r.project_id = i.project_id and r.email_id = i.email_id and r.position = i.position
-     offset 0) r`;
+    select * from recipients
+     where recipients.project_id = input.project_id and recipients.email_id = input.email_id
+       and recipients.position = input.position
+     offset 0) recipients`;
 
 async function findOpen(tx: Queryable, settlements: readonly Settlement[]): Promise<Set<string>> {
   if (settlements.length === 0) return new Set();
@@ -186,15 +187,15 @@ async function findOpen(tx: Queryable, settlements: readonly Settlement[]): Prom
 // Recomputes `worst`: only `delivered` after `sent` lowers it. The settle statement has locked the email, so
 // its recipients do not change before the commit.
 const WORST = `
-update emails e
-   set worst = w.worst
-  from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
+update emails
+   set worst = worst_recipient.worst
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) as input(project_id, environment, id)
  cross join lateral (
-    select coalesce(max(k.value::smallint), 0::smallint) as worst
-      from recipients r join json_each_text($4::json) k on k.key = r.status
-     where r.project_id = i.project_id and r.email_id = i.id) w
- where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id
-   and e.id = any($3::uuid[])`;
+    select coalesce(max(ranks.value::smallint), 0::smallint) as worst
+      from recipients join json_each_text($4::json) ranks on ranks.key = recipients.status
+     where recipients.project_id = input.project_id and recipients.email_id = input.id) worst_recipient
+ where emails.project_id = input.project_id and emails.environment = input.environment and emails.id = input.id
+   and emails.id = any($3::uuid[])`;
 
 async function recomputeWorst(tx: Queryable, delivered: readonly Settlement[]): Promise<void> {
   if (delivered.length === 0) return;
@@ -210,14 +211,15 @@ async function recomputeWorst(tx: Queryable, delivered: readonly Settlement[]): 
 const INSERT_MESSAGES = `
 insert into inbound_messages (id, received_at, report_hash, remote_address, sender, recipient, kind,
                               project_id, environment, email_id, position, change, size_bytes, content)
-select i.id, app_now(), b.report_hash, i.remote_address, i.sender, i.recipient, i.kind, i.project_id,
-       i.environment, i.email_id, i.position, i.change, i.size_bytes, b.content
-  from json_to_recordset($1::json) as i(
+select input.id, app_now(), content.report_hash, input.remote_address, input.sender, input.recipient, input.kind,
+       input.project_id,
+       input.environment, input.email_id, input.position, input.change, input.size_bytes, content.content
+  from json_to_recordset($1::json) as input(
          n int, id uuid, remote_address text, sender text, recipient text, kind text,
          project_id uuid, environment text, email_id uuid, position smallint, change text,
          size_bytes int)
-  join unnest($2::bytea[], $3::bytea[]) with ordinality as b(report_hash, content, n) on b.n = i.n
- order by b.report_hash
+  join unnest($2::bytea[], $3::bytea[]) with ordinality as content(report_hash, content, n) on content.n = input.n
+ order by content.report_hash
 on conflict (report_hash) do nothing`;
 
 async function insertMessages(
@@ -269,23 +271,24 @@ export type SentRecipient = {
 
 // Includes removed domains, whose mail may still bounce.
 const FIND_SENT = `
-select e.project_id as "projectId", e.environment, r.position, r.address, r.status, e.id,
-       e.from_address as "fromAddress", e.from_name as "fromName", k.dsn,
-       greatest(e.created_at, e.scheduled_at) + ${RETURN_PATH_VALID_DAYS} * interval '1 day'
+select emails.project_id as "projectId", emails.environment, recipients.position, recipients.address,
+       recipients.status, emails.id,
+       emails.from_address as "fromAddress", emails.from_name as "fromName", contents.dsn,
+       greatest(emails.created_at, emails.scheduled_at) + ${RETURN_PATH_VALID_DAYS} * interval '1 day'
          < app_now() as "isTooOld"
-  from (select distinct project_id, environment from domains where name = $1) d
+  from (select distinct project_id, environment from domains where name = $1) scope
  cross join lateral (
-    select * from emails e
-     where e.project_id = d.project_id and e.environment = d.environment and e.id = $2::uuid
-     offset 0) e
+    select * from emails
+     where emails.project_id = scope.project_id and emails.environment = scope.environment and emails.id = $2::uuid
+     offset 0) emails
  cross join lateral (
-    select * from recipients r
-     where r.project_id = d.project_id and r.email_id = $2::uuid and r.position = $3
-     offset 0) r
+    select * from recipients
+     where recipients.project_id = scope.project_id and recipients.email_id = $2::uuid and recipients.position = $3
+     offset 0) recipients
   left join lateral (
-    select k.dsn from contents k
-     where k.project_id = d.project_id and k.email_id = $2::uuid
-     offset 0) k on true
+    select contents.dsn from contents
+     where contents.project_id = scope.project_id and contents.email_id = $2::uuid
+     offset 0) contents on true
  limit 1`;
 
 type SentRow = Omit<SentRecipient, 'email'> & {

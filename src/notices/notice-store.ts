@@ -15,26 +15,28 @@ import { batchDelete } from '../database/expiry.ts';
 /** A delay is reported to the sender once it has lasted this long, not after each attempt. */
 const DELAY_HOURS = 4;
 
-/** A step of the settle statement, after its steps `t`, `email` and `numbered`. */
+/** A step of the settle statement, after its steps `clock`, `email` and `numbered`. */
 export const QUEUE_NOTICES = `
 queued_notices as (
   insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
-  select n.project_id, n.environment, n.email_id, n.position, n.notice_kind, n.notice, t.now, t.now
-    from t, numbered n join email e on e.id = n.email_id
-   where n.notice is not null
-     and (n.notice_kind <> 'delay'
-          or t.now >= greatest(e.created_at, e.scheduled_at) + interval '${DELAY_HOURS} hours')
-   order by n.project_id, n.email_id, n.position, n.notice_kind
+  select numbered.project_id, numbered.environment, numbered.email_id, numbered.position, numbered.notice_kind,
+         numbered.notice, clock.now, clock.now
+    from clock, numbered join email on email.id = numbered.email_id
+   where numbered.notice is not null
+     and (numbered.notice_kind <> 'delay'
+          or clock.now >= greatest(email.created_at, email.scheduled_at) + interval '${DELAY_HOURS} hours')
+   order by numbered.project_id, numbered.email_id, numbered.position, numbered.notice_kind
   on conflict do nothing
 )`;
 
 const QUEUE_REPORTED_NOTICES = `
 insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
-select i.project_id, i.environment, i.email_id, i.position, i.kind, i.facts, t.now, t.now
-  from (select app_now() as now) t
- cross join json_to_recordset($1::json) as i(
+select input.project_id, input.environment, input.email_id, input.position, input.kind, input.facts, clock.now,
+       clock.now
+  from (select app_now() as now) clock
+ cross join json_to_recordset($1::json) as input(
       project_id uuid, environment text, email_id uuid, position smallint, kind text, facts json)
- order by i.project_id, i.email_id, i.position, i.kind
+ order by input.project_id, input.email_id, input.position, input.kind
 on conflict do nothing`;
 
 type ReportedNotice = Pick<
@@ -87,43 +89,47 @@ export type DueNotice = NoticeId & {
 };
 
 const CLAIM = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 due as materialized (
-  select n.project_id, n.email_id, n.position, n.kind
-    from notices n
-   where n.due_at <= (select now from t)
-   order by n.due_at limit $1
+  select notices.project_id, notices.email_id, notices.position, notices.kind
+    from notices
+   where notices.due_at <= (select now from clock)
+   order by notices.due_at limit $1
      for update skip locked
 ),
 claimed as (
-  update notices n set due_at = t.now + interval '2 minutes'
-    from t, due d
-   where n.project_id = d.project_id and n.email_id = d.email_id and n.position = d.position
-     and n.kind = d.kind
-  returning n.*, n.created_at < t.now - interval '5 days' as is_too_old
+  update notices set due_at = clock.now + interval '2 minutes'
+    from clock, due
+   where notices.project_id = due.project_id and notices.email_id = due.email_id and notices.position = due.position
+     and notices.kind = due.kind
+  returning notices.*, notices.created_at < clock.now - interval '5 days' as is_too_old
 )
-select c.project_id as "projectId", c.environment, c.email_id as "emailId", c.position, c.kind, c.facts,
-       c.created_at as "createdAt", c.is_too_old as "isTooOld", p.organization_id as "organizationId",
-       e.key_id as "keyId", r.address as recipient,
-       exists (select from domains d
-                where d.project_id = c.project_id and d.environment = c.environment
-                  and d.name = split_part(k.sender, '@', -1)
-                  and d.status = 'verified' and d.deleted_at is null) as "isAllowed"
-  from claimed c
-  join projects p on p.id = c.project_id
+select claimed.project_id as "projectId", claimed.environment, claimed.email_id as "emailId", claimed.position,
+       claimed.kind, claimed.facts,
+       claimed.created_at as "createdAt", claimed.is_too_old as "isTooOld",
+       projects.organization_id as "organizationId",
+       emails.key_id as "keyId", recipients.address as recipient,
+       exists (select from domains
+                where domains.project_id = claimed.project_id and domains.environment = claimed.environment
+                  and domains.name = split_part(contents.sender, '@', -1)
+                  and domains.status = 'verified' and domains.deleted_at is null) as "isAllowed"
+  from claimed
+  join projects on projects.id = claimed.project_id
  cross join lateral (
-    select e.key_id from emails e
-     where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
-    offset 0) e
+    select emails.key_id from emails
+     where emails.project_id = claimed.project_id and emails.environment = claimed.environment
+       and emails.id = claimed.email_id
+    offset 0) emails
  cross join lateral (
-    select r.address from recipients r
-     where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
-    offset 0) r
+    select recipients.address from recipients
+     where recipients.project_id = claimed.project_id and recipients.email_id = claimed.email_id
+       and recipients.position = claimed.position
+    offset 0) recipients
  cross join lateral (
-    select k.dsn ->> 'sender' as sender from contents k
-     where k.project_id = c.project_id and k.email_id = c.email_id
-    offset 0) k
- order by c.created_at`;
+    select contents.dsn ->> 'sender' as sender from contents
+     where contents.project_id = claimed.project_id and contents.email_id = claimed.email_id
+    offset 0) contents
+ order by claimed.created_at`;
 
 /** Claims notices for two minutes. Skips notices whose email was deleted. */
 export function claimNotices(db: Queryable, limit: number): Promise<DueNotice[]> {

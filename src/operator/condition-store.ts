@@ -41,27 +41,29 @@ const COLUMNS = `type, subject, message, remedy, details, since, last_seen as "l
 const RECORD_CHANGE = `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select '${OPERATOR_SCOPE.projectId}', '${OPERATOR_SCOPE.environment}', i.id, 1, i.id, $2::text, t.now,
-         json_build_object('subject', c.subject, 'state', $3::text, 'message', c.message, 'remedy', c.remedy,
-                           'since', wire_time(c.since), 'details', c.details)
-    from t, changed c, lateral (
-      select (lpad(to_hex(floor(extract(epoch from t.now) * 1000)::bigint), 12, '0')
-              || substr(replace($1::text, '-', ''), 13))::uuid as id) i
+  select '${OPERATOR_SCOPE.projectId}', '${OPERATOR_SCOPE.environment}', event.id, 1, event.id, $2::text, clock.now,
+         json_build_object('subject', changed.subject, 'state', $3::text, 'message', changed.message, 'remedy',
+                           changed.remedy,
+                           'since', wire_time(changed.since), 'details', changed.details)
+    from clock, changed, lateral (
+      select (lpad(to_hex(floor(extract(epoch from clock.now) * 1000)::bigint), 12, '0')
+              || substr(replace($1::text, '-', ''), 13))::uuid as id) event
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT_OF_NEW_EVENTS},${QUEUE_MAIL}`;
 
 const RAISE = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 condition as (
-  insert into operator_conditions as c (type, subject, since, last_seen, lapses_at, message, remedy, details)
-  select $2::text, $4::text, t.now, t.now, t.now + $5::float8 * interval '1 millisecond', $6::text, $7::text,
+  insert into operator_conditions (type, subject, since, last_seen, lapses_at, message, remedy, details)
+  select $2::text, $4::text, clock.now, clock.now, clock.now + $5::float8 * interval '1 millisecond', $6::text,
+         $7::text,
          $8::jsonb
-    from t
+    from clock
   on conflict (type, subject) do update
      set last_seen = excluded.last_seen, lapses_at = excluded.lapses_at, message = excluded.message,
          remedy = excluded.remedy, details = excluded.details
-  returning c.*, xmax = 0 as is_new
+  returning operator_conditions.*, xmax = 0 as is_new
 ),
 changed as (select * from condition where is_new),
 ${RECORD_CHANGE}
@@ -89,11 +91,12 @@ export async function raiseCondition(
 
 // The event contains the message of the end, and the facts of the end if there are any.
 const CLEAR = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 ended as (
-  delete from operator_conditions c using t
-   where c.type = $5::text and c.subject = $4::text and (not $8::boolean or c.lapses_at <= t.now)
-  returning c.*
+  delete from operator_conditions using clock
+   where operator_conditions.type = $5::text and operator_conditions.subject = $4::text
+     and (not $8::boolean or operator_conditions.lapses_at <= clock.now)
+  returning operator_conditions.*
 ),
 changed as (
   select type, subject, $6::text as message, null::text as remedy, coalesce($7::jsonb, details) as details, since,

@@ -16,13 +16,14 @@ import { batchDelete } from '../database/expiry.ts';
 /** A mail about the failure of this mail would not arrive, and would queue the next one. */
 export const NOT_MAILED: ConditionType = 'operator.unreachable';
 
-/** A step of the statements that record a condition, after `t`, `changed` and `new_events`; $3 is the state. */
+/** A step of the statements that record a condition, after `clock`, `changed` and `new_events`; $3 is the state. */
 export const QUEUE_MAIL = `
 queued_mail as (
   insert into operator_mail_queue (event_id, kind, subject, state, message, remedy, since, at)
-  select e.id, c.type, c.subject, $3::text, c.message, c.remedy, c.since, t.now
-    from t, changed c, new_events e
-   where c.type <> '${NOT_MAILED}' and exists (select from operator_mail)
+  select new_events.id, changed.type, changed.subject, $3::text, changed.message, changed.remedy, changed.since,
+         clock.now
+    from clock, changed, new_events
+   where changed.type <> '${NOT_MAILED}' and exists (select from operator_mail)
 )`;
 
 /** Sets the address for mail to the operator. Null ends queueing and deletes the queue. */
@@ -41,21 +42,23 @@ export async function hasQueuedOperatorMail(db: Queryable): Promise<boolean> {
 
 // A node's statement may have begun before the latest plan, so only a plan a minute ahead means a clock set back.
 const PLAN = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 waiting as (
-  select distinct q.kind from operator_mail_queue q
-   where q.mail_id is null
-     and not exists (select from operator_mail_queue p where p.kind = q.kind and p.mail_id is not null)
+  select distinct report.kind from operator_mail_queue report
+   where report.mail_id is null
+     and not exists (select from operator_mail_queue planned where planned.kind = report.kind
+                     and planned.mail_id is not null)
 ),
 due as (
-  insert into operator_mailed as m (kind, at)
-  select w.kind, t.now from waiting w, t order by w.kind
+  insert into operator_mailed as mail (kind, at)
+  select waiting.kind, clock.now from waiting, clock order by waiting.kind
   on conflict (kind) do update set at = excluded.at
-   where m.at <= excluded.at - interval '1 hour' or m.at > excluded.at + interval '1 minute'
-  returning m.kind
+   where mail.at <= excluded.at - interval '1 hour' or mail.at > excluded.at + interval '1 minute'
+  returning mail.kind
 ),
 mails as materialized (select kind, gen_random_uuid() as id from due)
-update operator_mail_queue q set mail_id = m.id from mails m where q.kind = m.kind and q.mail_id is null`;
+update operator_mail_queue report set mail_id = mail.id from mails mail where report.kind = mail.kind
+  and report.mail_id is null`;
 
 /** Plans a mail for each type of condition that has reports and had no mail within an hour. */
 export async function planOperatorMail(db: Queryable): Promise<void> {
@@ -82,9 +85,9 @@ export type PlannedMail = {
 
 const LIST_PLANNED = `
 select mail_id as "mailId", kind, subject, state, message, remedy, since, at, total
-  from (select q.*, count(*) over (partition by mail_id)::int as total,
+  from (select report.*, count(*) over (partition by mail_id)::int as total,
                row_number() over (partition by mail_id order by at desc, event_id desc) as place
-          from operator_mail_queue q where mail_id is not null) q
+          from operator_mail_queue report where mail_id is not null) report
  where place <= $1
  order by mail_id, place desc`;
 
@@ -118,18 +121,21 @@ export type OperatorSender = Scope & {
 };
 
 const FIND_SENDER = `
-select d.project_id as "projectId", d.environment, p.organization_id as "organizationId", d.name as domain,
-       exists (select from suppressions s
-                where s.project_id = d.project_id and s.environment = d.environment
-                  and s.address_key = $2 and (s.expires_at is null or s.expires_at > app_now()))
+select domains.project_id as "projectId", domains.environment, projects.organization_id as "organizationId",
+       domains.name as domain,
+       exists (select from suppressions suppression
+                where suppression.project_id = domains.project_id and suppression.environment = domains.environment
+                  and suppression.address_key = $2
+                  and (suppression.expires_at is null or suppression.expires_at > app_now()))
          as "isSuppressed"
-  from (select d.* from domains d
-         where d.environment = 'live' and d.deleted_at is null and d.status = 'verified'
-           and d.paused_at is null and ($1::text is null or d.name = $1)
-           and not exists (select from unusable_secrets u
-                            where u.kind = 'domain' and u.owner_id = d.project_id and u.id = d.id)
-         order by d.created_at, d.id limit 1) d
-  join projects p on p.id = d.project_id`;
+  from (select domains.* from domains
+         where domains.environment = 'live' and domains.deleted_at is null and domains.status = 'verified'
+           and domains.paused_at is null and ($1::text is null or domains.name = $1)
+           and not exists (select from unusable_secrets
+                            where unusable_secrets.kind = 'domain'
+                              and unusable_secrets.owner_id = domains.project_id and unusable_secrets.id = domains.id)
+         order by domains.created_at, domains.id limit 1) domains
+  join projects on projects.id = domains.project_id`;
 
 /**
  * Finds the oldest verified live domain that is not paused.

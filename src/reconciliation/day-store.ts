@@ -21,14 +21,17 @@ export type ReconciledDay = {
 };
 
 const COLUMNS = `
-d.project_id as "projectId", p.name as "projectName", d.day::text, d.checked_at as "checkedAt",
-       d.next_check_at is not null as "isWaiting", d.emails, d.recipients, d.statuses, d.differences,
-       d.acknowledged_at as "acknowledgedAt"`;
+reconciled_days.project_id as "projectId", projects.name as "projectName", reconciled_days.day::text,
+       reconciled_days.checked_at as "checkedAt",
+       reconciled_days.next_check_at is not null as "isWaiting", reconciled_days.emails,
+       reconciled_days.recipients, reconciled_days.statuses, reconciled_days.differences,
+       reconciled_days.acknowledged_at as "acknowledgedAt"`;
 
 const LIST = `
-select ${COLUMNS} from reconciled_days d join projects p on p.id = d.project_id
- where d.day >= $1::date and d.day <= $2::date and ($3::uuid is null or d.project_id = $3)
- order by d.day desc, p.name, d.project_id
+select ${COLUMNS} from reconciled_days join projects on projects.id = reconciled_days.project_id
+ where reconciled_days.day >= $1::date and reconciled_days.day <= $2::date
+   and ($3::uuid is null or reconciled_days.project_id = $3)
+ order by reconciled_days.day desc, projects.name, reconciled_days.project_id
  limit $4`;
 
 /** Lists days, newest first. @param range.projectId null: all projects */
@@ -41,9 +44,10 @@ export function listReconciledDays(
 }
 
 const LIST_DIFFERENCES = `
-select ${COLUMNS} from reconciled_days d join projects p on p.id = d.project_id
- where d.differences <> '[]' and d.acknowledged_at is null and ($2::uuid is null or d.project_id = $2)
- order by d.day desc, p.name, d.project_id
+select ${COLUMNS} from reconciled_days join projects on projects.id = reconciled_days.project_id
+ where reconciled_days.differences <> '[]' and reconciled_days.acknowledged_at is null
+   and ($2::uuid is null or reconciled_days.project_id = $2)
+ order by reconciled_days.day desc, projects.name, reconciled_days.project_id
  limit $1`;
 
 /** Lists days with differences that no operator has acknowledged, newest first. @param projectId null: all projects */
@@ -73,18 +77,21 @@ export async function acknowledgeDay(
 const SUMMARY_DAYS = 30;
 
 const SUMMARY = `
-select r.first_day::text as "firstDay", r.through::text, r.finished_at as "finishedAt",
+select reconciliation.first_day::text as "firstDay", reconciliation.through::text,
+       reconciliation.finished_at as "finishedAt",
        (app_now() at time zone 'UTC')::date::text as today,
-       greatest(r.first_day, r.through - ${SUMMARY_DAYS - 1})::text as from,
-       (select count(*) from reconciled_days d
-         where d.differences <> '[]' and d.acknowledged_at is null)::int as differing,
-       (select count(*) from reconciled_days d
-         where d.next_check_at <= app_now() or d.checked_at is null and d.next_check_at is not null)::int
+       greatest(reconciliation.first_day, reconciliation.through - ${SUMMARY_DAYS - 1})::text as from,
+       (select count(*) from reconciled_days
+         where reconciled_days.differences <> '[]' and reconciled_days.acknowledged_at is null)::int as differing,
+       (select count(*) from reconciled_days
+         where reconciled_days.next_check_at <= app_now() or reconciled_days.checked_at is null
+           and reconciled_days.next_check_at is not null)::int
          as waiting,
-       (select count(*) from reconciled_days d
-         where d.checked_at is null and d.next_check_at is null
-           and d.day >= greatest(r.first_day, r.through - ${SUMMARY_DAYS - 1}))::int as removed
-  from reconciliation r`;
+       (select count(*) from reconciled_days
+         where reconciled_days.checked_at is null and reconciled_days.next_check_at is null
+           and reconciled_days.day >= greatest(reconciliation.first_day,
+                                               reconciliation.through - ${SUMMARY_DAYS - 1}))::int as removed
+  from reconciliation`;
 
 /** A summary. Each day counts once per project. */
 export type ReconciliationSummary = {

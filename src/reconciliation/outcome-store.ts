@@ -20,10 +20,10 @@ const EVENT_DISORDER_MS = 10 * 60_000;
 /** A position in the order of the event stream. */
 export type EventPosition = { epoch: number; xactId: string; subjectId: string; seq: number };
 
-const ORDER = 'e.xact_era, e.xact_id, e.subject_id, e.seq';
+const ORDER = 'events.xact_era, events.xact_id, events.subject_id, events.seq';
 /** The hash of the index; the place is a step of its own, like in events/stream-store.ts. */
 const OF_SCOPE = `
-hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
+hashtextextended(events.environment, uuid_hash_extended(events.project_id, 0))
        = hashtextextended($2::text, uuid_hash_extended($1::uuid, 0))`;
 const PLACE = `
 place as materialized (
@@ -37,15 +37,15 @@ ${OF_SCOPE}
 
 const FIRST_AFTER = `
 with ${PLACE}
-select e.xact_era as epoch, e.xact_id::text as "xactId", e.created_at as "createdAt" from events e
+select events.xact_era as epoch, events.xact_id::text as "xactId", events.created_at as "createdAt" from events
  where ${AFTER_PLACE}
  order by ${ORDER} limit 1`;
 
 const LAST_OF_EPOCH = `
-select max(e.xact_id)::text as "xactId" from (
-  select e.xact_id from events e
-   where ${OF_SCOPE} and e.xact_era <= $3::smallint
-   order by e.xact_era desc, e.xact_id desc, e.subject_id desc, e.seq desc limit 1) e`;
+select max(events.xact_id)::text as "xactId" from (
+  select events.xact_id from events
+   where ${OF_SCOPE} and events.xact_era <= $3::smallint
+   order by events.xact_era desc, events.xact_id desc, events.subject_id desc, events.seq desc limit 1) events`;
 
 type FoundEvent = { epoch: number; xactId: string; createdAt: Date };
 
@@ -123,19 +123,22 @@ const SUMS = OUTCOMES.map(
 const COUNT = `
 with ${PLACE},
 scanned as materialized (
-  select e.project_id, e.environment, e.xact_era, e.xact_id, e.subject_id, e.seq, e.type, e.created_at,
-         case when e.position is not null then 1
-              when e.type = 'email.canceled' then json_array_length(e.data -> 'recipients')
+  select events.project_id, events.environment, events.xact_era, events.xact_id, events.subject_id, events.seq,
+         events.type, events.created_at,
+         case when events.position is not null then 1
+              when events.type = 'email.canceled' then json_array_length(events.data -> 'recipients')
               else 0 end as recipients
-    from events e
+    from events
    where ${AFTER_PLACE}
    order by ${ORDER}
    limit ${OUTCOME_STEP_EVENTS}
 )
 select (select count(*) from scanned)::int as passed, (select min(created_at) from scanned) as earliest,
-       (select json_build_object('epoch', s.xact_era, 'xactId', s.xact_id::text, 'subjectId', s.subject_id, 'seq', s.seq)
-          from scanned s
-         order by s.xact_era desc, s.xact_id desc, s.subject_id desc, s.seq desc limit 1) as last,
+       (select json_build_object('epoch', scanned.xact_era, 'xactId', scanned.xact_id::text, 'subjectId',
+                                 scanned.subject_id, 'seq', scanned.seq)
+          from scanned
+         order by scanned.xact_era desc, scanned.xact_id desc, scanned.subject_id desc,
+                  scanned.seq desc limit 1) as last,
        (select json_build_object(${SUMS}) from scanned
          where project_id = $1 and environment = $2 and created_at >= $7 and created_at < $8) as outcomes`;
 
@@ -168,22 +171,25 @@ export async function countOutcomes(
 }
 
 const COLUMNS = OUTCOMES.map((status) => `coalesce(sum(${status}), 0)::int as ${status}`).join();
-const OF_STATS = OUTCOMES.map((status) => `coalesce(sum(s.${status}), 0)::int as ${status}`).join();
+const OF_STATS = OUTCOMES.map(
+  (status) => `coalesce(sum(stats.${status}), 0)::int as ${status}`,
+).join();
 const OF_DELTAS = OUTCOMES.map((status) =>
   status === 'suppressed'
-    ? `coalesce(sum(case when d.what = 'suppressed' then d.recipients else 0 end + d.suppressed), 0)::int`
-    : `coalesce(sum(d.recipients) filter (where d.what = '${status}'), 0)::int`,
+    ? `coalesce(sum(case when stats_deltas.what = 'suppressed' then stats_deltas.recipients else 0 end
+                    + stats_deltas.suppressed), 0)::int`
+    : `coalesce(sum(stats_deltas.recipients) filter (where stats_deltas.what = '${status}'), 0)::int`,
 ).join();
 
 const READ_COUNTED = `
 select ${COLUMNS}
-  from (select ${OF_STATS} from stats s
-         where s.project_id = $1 and s.environment in ('live', 'test') and s.granularity = 'day'
-           and s.dimension = 'total' and s.period = $2
+  from (select ${OF_STATS} from stats
+         where stats.project_id = $1 and stats.environment in ('live', 'test') and stats.granularity = 'day'
+           and stats.dimension = 'total' and stats.period = $2
          union all
-        select ${OF_DELTAS} from stats_deltas d
-         where d.project_id = $1 and d.environment in ('live', 'test') and d.at >= $2
-           and d.at < $2::timestamptz + interval '1 day') x`;
+        select ${OF_DELTAS} from stats_deltas
+         where stats_deltas.project_id = $1 and stats_deltas.environment in ('live', 'test') and stats_deltas.at >= $2
+           and stats_deltas.at < $2::timestamptz + interval '1 day') counts`;
 
 export async function readCountedOutcomes(
   db: Queryable,

@@ -29,33 +29,35 @@ const STEP_ROWS = 1_000;
 
 /** The time in the email's id, for a row without an email. */
 const ID_TIME = `
-to_timestamp(('x' || left(replace(q.email_id::text, '-', ''), 12))::bit(48)::bigint / 1000.0)`;
+to_timestamp(('x' || left(replace(seen.email_id::text, '-', ''), 12))::bit(48)::bigint / 1000.0)`;
 
 const STEP = `
 with seen as materialized (
-  select q.project_id, q.email_id, q.position, q.environment from queue q
-   where (q.project_id, q.email_id, q.position) > ($1::uuid, $2::uuid, $3::smallint)
-   order by q.project_id, q.email_id, q.position
+  select queue.project_id, queue.email_id, queue.position, queue.environment from queue
+   where (queue.project_id, queue.email_id, queue.position) > ($1::uuid, $2::uuid, $3::smallint)
+   order by queue.project_id, queue.email_id, queue.position
    limit ${STEP_ROWS}
 ),
 strays as (
-  select distinct q.project_id, (coalesce(e.created_at, ${ID_TIME}) at time zone 'UTC')::date as day
-    from seen q
+  select distinct seen.project_id, (coalesce(emails.created_at, ${ID_TIME}) at time zone 'UTC')::date as day
+    from seen
     left join lateral (
-      select r.status from recipients r
-       where r.project_id = q.project_id and r.email_id = q.email_id and r.position = q.position
-       limit 1) r on true
+      select recipients.status from recipients
+       where recipients.project_id = seen.project_id and recipients.email_id = seen.email_id
+         and recipients.position = seen.position
+       limit 1) recipients on true
     left join lateral (
-      select e.created_at from emails e
-       where e.project_id = q.project_id and e.environment = q.environment and e.id = q.email_id
-       limit 1) e on true
-   where r.status is null or r.status not in (${OPEN}) or e.created_at is null
+      select emails.created_at from emails
+       where emails.project_id = seen.project_id and emails.environment = seen.environment
+         and emails.id = seen.email_id
+       limit 1) emails on true
+   where recipients.status is null or recipients.status not in (${OPEN}) or emails.created_at is null
 )
 select count(*)::int as passed,
-       (select json_build_object('projectId', s.project_id, 'emailId', s.email_id, 'position', s.position)
-          from seen s order by s.project_id desc, s.email_id desc, s.position desc limit 1) as last,
-       (select coalesce(json_agg(json_build_object('projectId', s.project_id, 'day', s.day)), '[]')
-          from strays s join projects p on p.id = s.project_id) as days
+       (select json_build_object('projectId', seen.project_id, 'emailId', seen.email_id, 'position', seen.position)
+          from seen order by seen.project_id desc, seen.email_id desc, seen.position desc limit 1) as last,
+       (select coalesce(json_agg(json_build_object('projectId', strays.project_id, 'day', strays.day)), '[]')
+          from strays join projects on projects.id = strays.project_id) as days
   from seen`;
 
 export type QueueWalkStep = {

@@ -50,19 +50,21 @@ with next as (
 ),
 listed as (
   insert into reconciled_days (project_id, day, next_check_at)
-  select p.id, n.day, app_now()
-    from next n
-   cross join lateral (select ${startOfDaySql('n.day')} as starts, ${startOfDaySql('n.day + 1')} as ends) d
-   cross join projects p
-   where exists (select from stats s
-                  where s.project_id = p.id and s.${ANY_ENVIRONMENT} and s.granularity = 'day'
-                    and s.dimension = 'total' and s.period = d.starts)
-      or exists (select from stats_deltas s
-                  where s.project_id = p.id and s.${ANY_ENVIRONMENT}
-                    and s.at >= d.starts and s.at < d.ends)
-      or exists (select from emails e
-                  where e.project_id = p.id and e.${ANY_ENVIRONMENT} and e.id >= ${firstIdSql('d.starts')}
-                    and e.id < ${firstIdSql('d.ends')})
+  select projects.id, next.day, app_now()
+    from next
+   cross join lateral (select ${startOfDaySql('next.day')} as starts, ${startOfDaySql('next.day + 1')} as ends) day
+   cross join projects
+   where exists (select from stats counted
+                  where counted.project_id = projects.id and counted.${ANY_ENVIRONMENT}
+                    and counted.granularity = 'day'
+                    and counted.dimension = 'total' and counted.period = day.starts)
+      or exists (select from stats_deltas counted
+                  where counted.project_id = projects.id and counted.${ANY_ENVIRONMENT}
+                    and counted.at >= day.starts and counted.at < day.ends)
+      or exists (select from emails
+                  where emails.project_id = projects.id and emails.${ANY_ENVIRONMENT}
+                    and emails.id >= ${firstIdSql('day.starts')}
+                    and emails.id < ${firstIdSql('day.ends')})
   on conflict (project_id, day) do update set next_check_at = excluded.next_check_at
 )
 select day::text from next`;
@@ -84,16 +86,16 @@ export async function scheduleDay(db: Queryable, { projectId, day }: ProjectDay)
 
 // No other process takes the day until the claim ends.
 const CLAIM_DAY = `
-update reconciled_days c
+update reconciled_days claimed_day
    set next_check_at = app_now() + interval '${CLAIM_INTERVAL}'
-  from (select d.project_id, d.day from reconciled_days d
-         where d.next_check_at <= app_now() and ($1::uuid is null or d.project_id = $1)
-         order by d.next_check_at, d.day limit 1
+  from (select reconciled_days.project_id, reconciled_days.day from reconciled_days
+         where reconciled_days.next_check_at <= app_now() and ($1::uuid is null or reconciled_days.project_id = $1)
+         order by reconciled_days.next_check_at, reconciled_days.day limit 1
            for update skip locked) due
- where c.project_id = due.project_id and c.day = due.day
-returning c.project_id as "projectId", c.day::text,
-          app_now() >= ${startOfDaySql('c.day + 1')} + ${ENDS_AFTER} as "isOver",
-          c.day >= (select first_day from reconciliation) as "isCounted"`;
+ where claimed_day.project_id = due.project_id and claimed_day.day = due.day
+returning claimed_day.project_id as "projectId", claimed_day.day::text,
+          app_now() >= ${startOfDaySql('claimed_day.day + 1')} + ${ENDS_AFTER} as "isOver",
+          claimed_day.day >= (select first_day from reconciliation) as "isCounted"`;
 
 /**
  * @property isOver no more mail of this day is accepted
@@ -127,53 +129,58 @@ const STEP_EMAILS = 250;
 
 /** Ids of emails, including emails of which only other rows are left; in order, by one index each. */
 const candidateIdsSql = (table: string, id: string, also = ''): string => `
-    (select distinct x.${id} as id from ${table} x
-      where x.project_id = $1 and x.${id} > $2 and x.${id} < $3 ${also}
-      order by x.${id} limit ${STEP_EMAILS})`;
+    (select distinct candidate.${id} as id from ${table} candidate
+      where candidate.project_id = $1 and candidate.${id} > $2 and candidate.${id} < $3 ${also}
+      order by candidate.${id} limit ${STEP_EMAILS})`;
 
-const IS_OPEN = `r.status in (${quoteList(OPEN_STATUSES)})`;
-const EVENT_OF = `case r.status ${[...FINAL_STATUSES, 'deferred' as const]
+const IS_OPEN = `recipients.status in (${quoteList(OPEN_STATUSES)})`;
+const EVENT_OF = `case recipients.status ${[...FINAL_STATUSES, 'deferred' as const]
   .map((status) => `when '${status}' then '${EVENT_OF_STATUS[status]}'`)
   .join(' ')} end`;
 const HAS_RECIPIENT = (of: string, id: string): string => `
-exists (select from recipients r
-         where r.project_id = $1 and r.email_id = ${of}.${id} and r.position = ${of}.position)`;
+exists (select from recipients
+         where recipients.project_id = $1 and recipients.email_id = ${of}.${id}
+           and recipients.position = ${of}.position)`;
 
 const ENDED = FINAL_STATUSES.map(
-  (status) => `count(*) filter (where r.status = '${status}')::int as ${status}`,
+  (status) => `count(*) filter (where recipients.status = '${status}')::int as ${status}`,
 ).join();
 
 // A cancel by request is one event for all its recipients, without a position.
 const RECIPIENTS = `
 select count(*)::int as recipients, count(*) filter (where ${IS_OPEN})::int as open,
        ${ENDED},
-       coalesce(bool_or(${IS_OPEN} and not x.is_queued), false) as is_unqueued,
-       coalesce(bool_or(not ${IS_OPEN} and x.is_queued), false) as is_queued_after_end,
-       coalesce(bool_or(x.last_event is distinct from ${EVENT_OF}
-                        and not (r.status = 'canceled' and x.last_event is distinct from 'email.canceled'
-                                 and x.was_canceled_whole)), false) as is_unexplained
-  from recipients r
+       coalesce(bool_or(${IS_OPEN} and not earlier.is_queued), false) as is_unqueued,
+       coalesce(bool_or(not ${IS_OPEN} and earlier.is_queued), false) as is_queued_after_end,
+       coalesce(bool_or(earlier.last_event is distinct from ${EVENT_OF}
+                        and not (recipients.status = 'canceled'
+                                 and earlier.last_event is distinct from 'email.canceled'
+                                 and earlier.was_canceled_whole)), false) as is_unexplained
+  from recipients
  cross join lateral (
-    select exists (select from queue q
-                    where q.project_id = $1 and q.email_id = r.email_id and q.position = r.position)
+    select exists (select from queue
+                    where queue.project_id = $1 and queue.email_id = recipients.email_id
+                      and queue.position = recipients.position)
              as is_queued,
-           (select v.type from events v
-             where v.project_id = $1 and v.subject_id = r.email_id and v.position = r.position
-               and v.type not in ('email.opened', 'email.clicked')
-             order by v.seq desc limit 1) as last_event,
-           exists (select from events v
-                    where v.project_id = $1 and v.subject_id = r.email_id and v.position is null
-                      and v.type = 'email.canceled' limit 1) as was_canceled_whole) x
- where r.project_id = $1 and r.email_id = i.id`;
+           (select events.type from events
+             where events.project_id = $1 and events.subject_id = recipients.email_id
+               and events.position = recipients.position
+               and events.type not in ('email.opened', 'email.clicked')
+             order by events.seq desc limit 1) as last_event,
+           exists (select from events
+                    where events.project_id = $1 and events.subject_id = recipients.email_id
+                      and events.position is null
+                      and events.type = 'email.canceled' limit 1) as was_canceled_whole) earlier
+ where recipients.project_id = $1 and recipients.email_id = ids.id`;
 
 const STRAY_ROWS = `
-select (select count(*) from queue q
-         where q.project_id = $1 and q.email_id = i.id and not ${HAS_RECIPIENT('q', 'email_id')})
-       + count(*) filter (where v.position is not null and not ${HAS_RECIPIENT('v', 'subject_id')})
+select (select count(*) from queue
+         where queue.project_id = $1 and queue.email_id = ids.id and not ${HAS_RECIPIENT('queue', 'email_id')})
+       + count(*) filter (where events.position is not null and not ${HAS_RECIPIENT('events', 'subject_id')})
          as strays,
-       count(*)::int as events, coalesce(max(v.seq), 0) as last_seq
-  from events v
- where v.project_id = $1 and v.subject_id = i.id`;
+       count(*)::int as events, coalesce(max(events.seq), 0) as last_seq
+  from events
+ where events.project_id = $1 and events.subject_id = ids.id`;
 
 const PROBLEMS = {
   email_missing: 'created_at is null',
@@ -187,9 +194,11 @@ const PROBLEMS = {
 export type Problem = keyof typeof PROBLEMS;
 
 const CANDIDATES = [
-  ...ENVIRONMENTS.map((one) => candidateIdsSql('emails', 'id', `and x.environment = '${one}'`)),
+  ...ENVIRONMENTS.map((one) =>
+    candidateIdsSql('emails', 'id', `and candidate.environment = '${one}'`),
+  ),
   candidateIdsSql('recipients', 'email_id'),
-  candidateIdsSql('events', 'subject_id', `and x.type like 'email.%'`),
+  candidateIdsSql('events', 'subject_id', `and candidate.type like 'email.%'`),
   candidateIdsSql('queue', 'email_id'),
 ].join(' union ');
 const SUMS = STATUS_COLUMNS.map((one) => `'${one}', coalesce(sum(${one}), 0)`).join();
@@ -199,17 +208,17 @@ const KINDS = Object.entries(PROBLEMS)
 
 const STEP = `
 with ids as materialized (
-  select x.id from (${CANDIDATES}) x order by x.id limit ${STEP_EMAILS}
+  select candidate.id from (${CANDIDATES}) candidate order by candidate.id limit ${STEP_EMAILS}
 ),
 looked as materialized (
-  select i.id, e.created_at, e.open_count, e.event_count, r.*, s.*
-    from ids i
+  select ids.id, emails.created_at, emails.open_count, emails.event_count, recipients.*, strays.*
+    from ids
     left join lateral (
-      select e.created_at, e.open_count, e.event_count from emails e
-       where e.project_id = $1 and e.${ANY_ENVIRONMENT} and e.id = i.id limit 1) e on true
-   cross join lateral (${RECIPIENTS}) r
-   cross join lateral (${STRAY_ROWS}) s
-   where coalesce(e.created_at >= $4 and e.created_at < $5, i.id >= $6 and i.id < $7)
+      select emails.created_at, emails.open_count, emails.event_count from emails
+       where emails.project_id = $1 and emails.${ANY_ENVIRONMENT} and emails.id = ids.id limit 1) emails on true
+   cross join lateral (${RECIPIENTS}) recipients
+   cross join lateral (${STRAY_ROWS}) strays
+   where coalesce(emails.created_at >= $4 and emails.created_at < $5, ids.id >= $6 and ids.id < $7)
 ),
 problems as (
   select id, array_remove(array[${KINDS}], null) as kinds from looked
@@ -217,8 +226,9 @@ problems as (
 select (select count(*) from ids)::int as passed, (select id from ids order by id desc limit 1) as last,
        (select json_build_object('emails', count(*), 'recipients', coalesce(sum(recipients), 0), ${SUMS})
           from looked where created_at is not null) as counts,
-       (select coalesce(json_agg(json_build_object('id', p.id, 'kinds', p.kinds) order by p.id), '[]')
-          from problems p where cardinality(p.kinds) > 0) as problems`;
+       (select coalesce(json_agg(json_build_object('id', problems.id, 'kinds', problems.kinds) order by problems.id),
+                        '[]')
+          from problems where cardinality(problems.kinds) > 0) as problems`;
 
 /**
  * Forces index probes whatever the statistics: a plan that reads a whole partition would disturb delivery. `read
@@ -272,12 +282,14 @@ export function walkDayStep(
 
 const ACCEPTED = `
 select coalesce(sum(emails), 0)::int as emails, coalesce(sum(recipients), 0)::int as recipients
-  from (select s.emails, s.recipients from stats s
-         where s.project_id = $1 and s.${ANY_ENVIRONMENT} and s.granularity = 'day' and s.dimension = 'total'
-           and s.period = $2
+  from (select stats.emails, stats.recipients from stats
+         where stats.project_id = $1 and stats.${ANY_ENVIRONMENT} and stats.granularity = 'day'
+           and stats.dimension = 'total'
+           and stats.period = $2
          union all
-        select d.emails, d.recipients from stats_deltas d
-         where d.project_id = $1 and d.${ANY_ENVIRONMENT} and d.what = 'accepted' and d.at >= $2 and d.at < $3) x`;
+        select stats_deltas.emails, stats_deltas.recipients from stats_deltas
+         where stats_deltas.project_id = $1 and stats_deltas.${ANY_ENVIRONMENT} and stats_deltas.what = 'accepted'
+           and stats_deltas.at >= $2 and stats_deltas.at < $3) counts`;
 
 export type Accepted = { emails: number; recipients: number };
 
@@ -292,10 +304,11 @@ export async function readAccepted(
 }
 
 const REMOVED = `
-select coalesce(x.before > $2, false) as "isRemoved", coalesce(x.before > $3, false) as "isEarlierRemoved"
-  from projects p cross join retention_clock c
- cross join lateral (select greatest(p.mail_removed_before, c.mail_removed_before) as before) x
- where p.id = $1`;
+select coalesce(removal.before > $2, false) as "isRemoved", coalesce(removal.before > $3, false) as "isEarlierRemoved"
+  from projects cross join retention_clock
+ cross join lateral (select greatest(projects.mail_removed_before, retention_clock.mail_removed_before)
+                     as before) removal
+ where projects.id = $1`;
 
 /**
  * An email can change this long: a report is accepted for 45 days (inbound/report-store.ts), and an email is
@@ -319,21 +332,23 @@ export async function readRemoved(
 
 /** The size of the stored differences, to compare with the new ones. */
 const WEIGHT = `
-(select coalesce(sum(greatest((x ->> 'emails')::int, abs((x ->> 'counted')::int - (x ->> 'stored')::int))), 0)
-   from jsonb_array_elements(d.differences) x)`;
+(select coalesce(sum(greatest((difference ->> 'emails')::int,
+                              abs((difference ->> 'counted')::int - (difference ->> 'stored')::int))), 0)
+   from jsonb_array_elements(reconciled_days.differences) difference)`;
 
 // Checks days with open mail at growing intervals: a day with millions of emails is not counted daily because one
 // email is scheduled for next month. An acknowledgement covers only as many differences as there were.
 const SAVE = `
-update reconciled_days d
+update reconciled_days
    set checked_at = app_now(), emails = $3, recipients = $4, statuses = $5::jsonb, differences = $6::jsonb,
-       acknowledged_at = case when $7::int between 1 and ${WEIGHT} then d.acknowledged_at end,
+       acknowledged_at = case when $7::int between 1 and ${WEIGHT} then reconciled_days.acknowledged_at end,
        next_check_at = case
-         when app_now() < ${startOfDaySql('d.day + 1')} + ${ENDS_AFTER} then ${startOfDaySql('d.day + 1')} + ${ENDS_AFTER}
+         when app_now() < ${startOfDaySql('reconciled_days.day + 1')} + ${ENDS_AFTER}
+           then ${startOfDaySql('reconciled_days.day + 1')} + ${ENDS_AFTER}
          when $6::jsonb <> '[]' then app_now() + interval '1 day'
          when ($5::jsonb ->> 'open')::int > 0
-           then app_now() + greatest(interval '1 day', app_now() - ${startOfDaySql('d.day + 1')}) end
- where d.project_id = $1 and d.day = $2::date`;
+           then app_now() + greatest(interval '1 day', app_now() - ${startOfDaySql('reconciled_days.day + 1')}) end
+ where reconciled_days.project_id = $1 and reconciled_days.day = $2::date`;
 
 export async function saveDay(
   db: Queryable,

@@ -17,16 +17,16 @@ export type ReputationCount = SenderDomain & OutcomeCounts;
 
 /** Sorted, so that concurrent workers cannot deadlock. */
 const ADD = `
-insert into reputation_counts as r (project_id, environment, domain, hour, ended, bounced,
+insert into reputation_counts (project_id, environment, domain, hour, ended, bounced,
                                     complained, changed_at)
-select i.project_id, i.environment, i.domain, date_trunc('hour', app_now(), 'UTC'), i.ended,
-       i.bounced, i.complained, app_now()
+select input.project_id, input.environment, input.domain, date_trunc('hour', app_now(), 'UTC'), input.ended,
+       input.bounced, input.complained, app_now()
   from unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[])
-       as i(project_id, environment, domain, ended, bounced, complained)
+       as input(project_id, environment, domain, ended, bounced, complained)
  order by 1, 2, 3
 on conflict (project_id, environment, domain, hour) do update
-   set ended = r.ended + excluded.ended, bounced = r.bounced + excluded.bounced,
-       complained = r.complained + excluded.complained, changed_at = excluded.changed_at`;
+   set ended = reputation_counts.ended + excluded.ended, bounced = reputation_counts.bounced + excluded.bounced,
+       complained = reputation_counts.complained + excluded.complained, changed_at = excluded.changed_at`;
 
 /** Adds to the counts of this hour. A domain may occur once per call. */
 export async function addReputationCounts(
@@ -63,20 +63,24 @@ with changed as (
   union
   select project_id, environment, domain from reputation_alerts
 )
-select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced, s.complained,
-       coalesce(t.alerts, '[]') as alerts, app_now() as now
-  from changed c
+select changed.project_id as "projectId", changed.environment, changed.domain, sums.ended, sums.bounced,
+       sums.complained,
+       coalesce(open_alerts.alerts, '[]') as alerts, app_now() as now
+  from changed
  cross join lateral (
-    select coalesce(sum(r.ended), 0)::int as ended, coalesce(sum(r.bounced), 0)::int as bounced,
-           coalesce(sum(r.complained), 0)::int as complained
-      from reputation_counts r
-     where r.project_id = c.project_id and r.environment = c.environment and r.domain = c.domain
-       and r.hour > app_now() - interval '24 hours') s
+    select coalesce(sum(reputation_counts.ended), 0)::int as ended,
+           coalesce(sum(reputation_counts.bounced), 0)::int as bounced,
+           coalesce(sum(reputation_counts.complained), 0)::int as complained
+      from reputation_counts
+     where reputation_counts.project_id = changed.project_id and reputation_counts.environment = changed.environment
+       and reputation_counts.domain = changed.domain
+       and reputation_counts.hour > app_now() - interval '24 hours') sums
  cross join lateral (
-    select json_agg(json_build_object('kind', g.kind, 'isPaused', g.paused,
-             'belowForMs', extract(epoch from app_now() - g.below_since) * 1000)) as alerts
-      from reputation_alerts g
-     where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
+    select json_agg(json_build_object('kind', reputation_alerts.kind, 'isPaused', reputation_alerts.paused,
+             'belowForMs', extract(epoch from app_now() - reputation_alerts.below_since) * 1000)) as alerts
+      from reputation_alerts
+     where reputation_alerts.project_id = changed.project_id and reputation_alerts.environment = changed.environment
+       and reputation_alerts.domain = changed.domain) open_alerts`;
 
 /** Returns the domains whose counts have changed since `since`, and those with an active alert. */
 export function readSenderCounts(db: Queryable, since: Date): Promise<SenderCounts[]> {
@@ -118,13 +122,13 @@ const COLUMNS = `project_id as "projectId", environment, domain, kind, since, co
        threshold_ppm as "thresholdPpm", paused as "isPaused"`;
 
 const SAVE = `
-insert into reputation_alerts as g (project_id, environment, domain, kind, since, count, ended,
+insert into reputation_alerts (project_id, environment, domain, kind, since, count, ended,
                               threshold_ppm, paused)
 values ($1, $2, $3, $4, app_now(), $5, $6, $7, $9)
 on conflict (project_id, environment, domain, kind) do update
    set count = excluded.count, ended = excluded.ended, threshold_ppm = excluded.threshold_ppm,
-       below_since = case when $8 = 'keep' then g.below_since
-                          when $8 = 'start' then coalesce(g.below_since, app_now()) end
+       below_since = case when $8 = 'keep' then reputation_alerts.below_since
+                          when $8 = 'start' then coalesce(reputation_alerts.below_since, app_now()) end
 returning ${COLUMNS}, xmax = 0 as "isNew"`;
 
 /**

@@ -30,11 +30,12 @@ export type NewApiRequest = Scope & ApiRequest & { body: string | null };
 const ADD = `
 insert into api_requests (project_id, environment, id, created_at, key_id, member_id, method, path, status,
                           duration_ms, network, user_agent, error_code, error_message, body)
-select i.project_id, i.environment, i.id, app_now(), i.key_id, i.member_id, i.method, i.path, i.status,
-       i.duration_ms, i.network, i.user_agent, i.error_code, i.error_message, i.body
+select input.project_id, input.environment, input.id, app_now(), input.key_id, input.member_id, input.method,
+       input.path, input.status,
+       input.duration_ms, input.network, input.user_agent, input.error_code, input.error_message, input.body
   from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::smallint[],
               $9::int[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[])
-       as i(project_id, environment, id, key_id, member_id, method, path, status, duration_ms, network,
+       as input(project_id, environment, id, key_id, member_id, method, path, status, duration_ms, network,
             user_agent, error_code, error_message, body)
 on conflict do nothing`;
 
@@ -72,13 +73,15 @@ export type StoredApiRequest = ApiRequest & {
 };
 
 const COLUMNS = `
-       r.id, r.key_id as "keyId", r.member_id as "memberId", r.method, r.path, r.status,
-       r.duration_ms as "durationMs", r.network,
-       r.user_agent as "userAgent", r.error_code as "errorCode", r.error_message as "errorMessage",
-       r.created_at as "createdAt", coalesce(m.name, k.name) as name, k.hint as "keyHint"`;
+       request.id, request.key_id as "keyId", request.member_id as "memberId", request.method, request.path,
+       request.status,
+       request.duration_ms as "durationMs", request.network,
+       request.user_agent as "userAgent", request.error_code as "errorCode", request.error_message as "errorMessage",
+       request.created_at as "createdAt", coalesce(members.name, api_keys.name) as name,
+       api_keys.hint as "keyHint"`;
 const ACTOR = `
-  left join api_keys k on k.project_id = r.project_id and k.id = r.key_id
-  left join members m on m.id = r.member_id`;
+  left join api_keys on api_keys.project_id = request.project_id and api_keys.id = request.key_id
+  left join members on members.id = request.member_id`;
 
 /** null fields match any request. */
 export type ApiRequestFilter = {
@@ -94,9 +97,9 @@ select ${COLUMNS}
            and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
            and ($6::int is null or status between $6 and $7)
            and ($8::text is null or method = $8) and ($9::uuid is null or key_id = $9)
-         order by id ${order} limit $3) r
+         order by id ${order} limit $3) request
   ${ACTOR}
- order by r.id ${order}`;
+ order by request.id ${order}`;
 
 export async function listApiRequests(
   db: Queryable,
@@ -111,9 +114,9 @@ export async function listApiRequests(
 }
 
 const FIND = `
-select ${COLUMNS}, r.body
-  from api_requests r ${ACTOR}
- where r.project_id = $1 and r.environment = $2 and r.id = $3`;
+select ${COLUMNS}, request.body
+  from api_requests request ${ACTOR}
+ where request.project_id = $1 and request.environment = $2 and request.id = $3`;
 
 export async function findApiRequest(
   db: Queryable,

@@ -111,9 +111,9 @@ export async function* trimProject(
 // Stored before the removal, for the daily reconciliation (reconciliation/reconciliation-store.ts). Whole hours make
 // writes rare.
 const NOTE_REMOVAL = `
-update projects p set mail_removed_before = n.before
-  from (select date_trunc('hour', app_now() - ($2::int - 1) * interval '1 hour') as before) n
- where p.id = $1 and coalesce(p.mail_removed_before < n.before, true)`;
+update projects set mail_removed_before = noted.before
+  from (select date_trunc('hour', app_now() - ($2::int - 1) * interval '1 hour') as before) noted
+ where projects.id = $1 and coalesce(projects.mail_removed_before < noted.before, true)`;
 
 export const NO_ID = '00000000-0000-0000-0000-000000000000';
 
@@ -153,17 +153,17 @@ select (select count(*) from old)::int as looked, (select count(*) from gone)::i
 
 const TRIM_CONTENTS = `
 with old as materialized (
-  select c.email_id as id from contents c
-   where c.project_id = $1 and c.email_id > $2 and c.email_id < $3
-   order by c.email_id limit ${BATCH}
+  select contents.email_id as id from contents
+   where contents.project_id = $1 and contents.email_id > $2 and contents.email_id < $3
+   order by contents.email_id limit ${BATCH}
 ),
 ended as materialized (
-  select o.id from old o
-   where (select q.email_id from queue q
-           where q.project_id = $1 and q.email_id = o.id limit 1) is null
-     and (select e.id from emails e
-           where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id
-             and e.open_count > 0 limit 1) is null
+  select old.id from old
+   where (select queue.email_id from queue
+           where queue.project_id = $1 and queue.email_id = old.id limit 1) is null
+     and (select emails.id from emails
+           where emails.project_id = $1 and emails.environment in ('live', 'test') and emails.id = old.id
+             and emails.open_count > 0 limit 1) is null
 ),
 gone as (
   delete from contents
@@ -172,24 +172,24 @@ gone as (
 
 const TRIM_EMAILS = `
 with old as materialized (
-  select e.id, e.open_count from emails e
-   where e.project_id = $1 and e.environment = $4 and e.id > $2 and e.id < $3
-   order by e.id limit ${BATCH}
+  select emails.id, emails.open_count from emails
+   where emails.project_id = $1 and emails.environment = $4 and emails.id > $2 and emails.id < $3
+   order by emails.id limit ${BATCH}
 ),
 ended as materialized (
-  select o.id from old o
-   where o.open_count = 0
-     and (select q.email_id from queue q
-           where q.project_id = $1 and q.email_id = o.id limit 1) is null
-     and (select v.id from events v
+  select old.id from old
+   where old.open_count = 0
+     and (select queued.email_id from queue queued
+           where queued.project_id = $1 and queued.email_id = old.id limit 1) is null
+     and (select events.id from events
            cross join lateral (
-              select from webhook_queue q
-               where q.project_id = $1 and q.event_id = v.id limit 1) q
-           where v.project_id = $1 and v.subject_id = o.id limit 1) is null
+              select from webhook_queue queued
+               where queued.project_id = $1 and queued.event_id = events.id limit 1) queued
+           where events.project_id = $1 and events.subject_id = old.id limit 1) is null
 ),
 locked as materialized (
-  select e.id from emails e
-   where e.project_id = $1 and e.environment = $4 and e.id = any(array(select id from ended))
+  select emails.id from emails
+   where emails.project_id = $1 and emails.environment = $4 and emails.id = any(array(select id from ended))
      for update skip locked
 ),
 contents_gone as (
@@ -209,16 +209,16 @@ gone as (
 // Events of domains and suppressions. An event of an email is kept as long as its email.
 const TRIM_EVENTS = `
 with old as materialized (
-  select distinct on (v.subject_id) v.subject_id as id, v.id as event_id from events v
-   where v.project_id = $1 and v.subject_id > $2 and v.subject_id < $3
-   order by v.subject_id limit ${BATCH}
+  select distinct on (events.subject_id) events.subject_id as id, events.id as event_id from events
+   where events.project_id = $1 and events.subject_id > $2 and events.subject_id < $3
+   order by events.subject_id limit ${BATCH}
 ),
 ended as materialized (
-  select o.id from old o
-   where (select q.event_id from webhook_queue q
-           where q.project_id = $1 and q.event_id = o.event_id limit 1) is null
-     and (select e.id from emails e
-           where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id limit 1)
+  select old.id from old
+   where (select webhook_queue.event_id from webhook_queue
+           where webhook_queue.project_id = $1 and webhook_queue.event_id = old.event_id limit 1) is null
+     and (select emails.id from emails
+           where emails.project_id = $1 and emails.environment in ('live', 'test') and emails.id = old.id limit 1)
          is null
 ),
 gone as (
@@ -228,14 +228,16 @@ gone as (
 
 const TRIM_DELIVERIES = `
 with old as materialized (
-  select d.event_id as id from webhook_deliveries d
-   where d.project_id = $1 and d.endpoint_id = $4 and d.event_id > $2 and d.event_id < $3
-   order by d.event_id limit ${BATCH}
+  select webhook_deliveries.event_id as id from webhook_deliveries
+   where webhook_deliveries.project_id = $1 and webhook_deliveries.endpoint_id = $4
+     and webhook_deliveries.event_id > $2 and webhook_deliveries.event_id < $3
+   order by webhook_deliveries.event_id limit ${BATCH}
 ),
 ended as materialized (
-  select o.id from old o
-   where (select q.event_id from webhook_queue q
-           where q.project_id = $1 and q.event_id = o.id and q.endpoint_id = $4 limit 1) is null
+  select old.id from old
+   where (select webhook_queue.event_id from webhook_queue
+           where webhook_queue.project_id = $1 and webhook_queue.event_id = old.id
+             and webhook_queue.endpoint_id = $4 limit 1) is null
 ),
 gone as (
   delete from webhook_deliveries
@@ -264,12 +266,12 @@ const LOGS_BATCH = 10;
 
 // `oldestKept` is null for a log that is short enough.
 const FIND_LOGS = `
-select w.project_id as "projectId", w.id as "endpointId",
-       (select d.event_id from webhook_deliveries d
-         where d.project_id = w.project_id and d.endpoint_id = w.id
-         order by d.event_id desc offset $3 - 1 limit 1) as "oldestKept"
+select endpoint.project_id as "projectId", endpoint.id as "endpointId",
+       (select webhook_deliveries.event_id from webhook_deliveries
+         where webhook_deliveries.project_id = endpoint.project_id and webhook_deliveries.endpoint_id = endpoint.id
+         order by webhook_deliveries.event_id desc offset $3 - 1 limit 1) as "oldestKept"
   from (select project_id, id from webhook_endpoints
-         where (project_id, id) > ($1, $2) order by project_id, id limit ${LOGS_BATCH}) w
+         where (project_id, id) > ($1, $2) order by project_id, id limit ${LOGS_BATCH}) endpoint
  order by 1, 2`;
 
 type WebhookLog = { projectId: string; endpointId: string; oldestKept: string | null };

@@ -50,9 +50,9 @@ export async function recordFirstKey(db: Queryable, id: string): Promise<void> {
 }
 
 const NODES = `
-select n.instance, min(n.host) as host, sum(n.beat)::int8 as heartbeats, k.keys
-  from nodes n left join known_secret_keys k on k.instance = n.instance
- group by n.instance, k.keys`;
+select nodes.instance, min(nodes.host) as host, sum(nodes.beat)::int8 as heartbeats, known_secret_keys.keys
+  from nodes left join known_secret_keys on known_secret_keys.instance = nodes.instance
+ group by nodes.instance, known_secret_keys.keys`;
 
 /** `keys` is null for versions without key rotation. */
 export type KeyHolder = {
@@ -82,9 +82,9 @@ select ${owner} as "ownerId", id, ${column} as sealed from ${table}
 
 // Updates only unchanged values, because a webhook's secret may have been replaced meanwhile.
 const updateSealed = ([table, column, owner]: SealedColumn) => `
-update ${table} t set ${column} = n.sealed
-  from unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[]) as n(owner_id, id, before, sealed)
- where t.${owner} = n.owner_id and t.id = n.id and t.${column} = n.before
+update ${table} stored set ${column} = resealed.sealed
+  from unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[]) as resealed(owner_id, id, before, sealed)
+ where stored.${owner} = resealed.owner_id and stored.id = resealed.id and stored.${column} = resealed.before
 returning 1`;
 
 type StaleRow = { ownerId: string; id: string; sealed: Buffer };

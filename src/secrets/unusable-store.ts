@@ -78,14 +78,15 @@ export async function countUnusable(db: Queryable): Promise<UnusableCounts> {
 }
 
 const ALL_UNUSABLE = `
-select exists (select from domains d
-                where d.environment = 'live' and d.status = 'verified' and d.deleted_at is null)
-       and not exists (select from domains d
-                        where d.environment = 'live' and d.status = 'verified'
-                          and d.deleted_at is null
-                          and not exists (select from unusable_secrets u
-                                           where u.kind = 'domain' and u.owner_id = d.project_id
-                                             and u.id = d.id)) as "isAll"`;
+select exists (select from domains
+                where domains.environment = 'live' and domains.status = 'verified' and domains.deleted_at is null)
+       and not exists (select from domains
+                        where domains.environment = 'live' and domains.status = 'verified'
+                          and domains.deleted_at is null
+                          and not exists (select from unusable_secrets
+                                           where unusable_secrets.kind = 'domain'
+                                             and unusable_secrets.owner_id = domains.project_id
+                                             and unusable_secrets.id = domains.id)) as "isAll"`;
 
 /** Returns whether there are live domains and none of them can sign. Called only while a domain is marked. */
 export async function areAllDomainsUnusable(db: Queryable): Promise<boolean> {
@@ -176,12 +177,13 @@ async function markEach(
 export type SecretsToRenew = { domains: string[]; webhooks: string[]; members: string[] };
 
 const TO_RENEW = `
-select array(select distinct d.name from unusable_secrets u
-               join domains d on d.project_id = u.owner_id and d.id = u.id
-              where u.kind = 'domain' and d.deleted_at is null order by 1) as domains,
-       array(select u.id::text from unusable_secrets u where u.kind = 'webhook' order by 1) as webhooks,
-       array(select m.email from unusable_secrets u join members m on m.id = u.id
-              where u.kind = 'member' order by 1) as members`;
+select array(select distinct domains.name from unusable_secrets
+               join domains on domains.project_id = unusable_secrets.owner_id and domains.id = unusable_secrets.id
+              where unusable_secrets.kind = 'domain' and domains.deleted_at is null order by 1) as domains,
+       array(select unusable_secrets.id::text from unusable_secrets
+              where unusable_secrets.kind = 'webhook' order by 1) as webhooks,
+       array(select members.email from unusable_secrets join members on members.id = unusable_secrets.id
+              where unusable_secrets.kind = 'member' order by 1) as members`;
 
 export async function listSecretsToRenew(db: Queryable): Promise<SecretsToRenew> {
   const [row] = await db.query<SecretsToRenew>(TO_RENEW);
@@ -191,16 +193,18 @@ export async function listSecretsToRenew(db: Queryable): Promise<SecretsToRenew>
 type Marked = SecretRow & { values: (Buffer | null)[] | null };
 
 const MARKED = `
-select u.kind, u.owner_id as "ownerId", u.id,
-       case u.kind
-         when 'domain' then (select array[d.rsa_private_key, d.ed25519_private_key] from domains d
-                              where d.project_id = u.owner_id and d.id = u.id and d.deleted_at is null)
-         when 'webhook' then (select array[w.secret] from webhook_endpoints w
-                               where w.project_id = u.owner_id and w.id = u.id)
-         else (select array[m.totp_secret] from members m where m.id = u.id)
+select unusable_secrets.kind, unusable_secrets.owner_id as "ownerId", unusable_secrets.id,
+       case unusable_secrets.kind
+         when 'domain' then (select array[domains.rsa_private_key, domains.ed25519_private_key] from domains
+                              where domains.project_id = unusable_secrets.owner_id
+                                and domains.id = unusable_secrets.id and domains.deleted_at is null)
+         when 'webhook' then (select array[webhook_endpoints.secret] from webhook_endpoints
+                               where webhook_endpoints.project_id = unusable_secrets.owner_id
+                                 and webhook_endpoints.id = unusable_secrets.id)
+         else (select array[members.totp_secret] from members where members.id = unusable_secrets.id)
        end as values
-  from unusable_secrets u
- order by u.kind, u.owner_id, u.id limit 1000`;
+  from unusable_secrets
+ order by unusable_secrets.kind, unusable_secrets.owner_id, unusable_secrets.id limit 1000`;
 
 /** Removes the marks of rows that open again or were deleted. Returns the rows that open. */
 export async function unmarkUsable(

@@ -49,47 +49,51 @@ const P = PARAMETERS.sql;
  */
 const changeSql = (status: FastStatus, type: EventType): string => `
 with email as materialized (
-  select i.ord, now() + (select skew from clock) as now, q.position, e.project_id, e.environment, e.id,
-         e.event_count + 1 as seq, e.created_at, e.scheduled_at, e.from_address, e.key_id, e.tags
-    from unnest(${P.ids}::uuid[], ${P.projectIds}::uuid[]) with ordinality as i(id, project_id, ord)
+  select input.ord, now() + (select skew from clock) as now, queue.position, email.project_id, email.environment,
+         email.id,
+         email.event_count + 1 as seq, email.created_at, email.scheduled_at, email.from_address, email.key_id,
+         email.tags
+    from unnest(${P.ids}::uuid[], ${P.projectIds}::uuid[]) with ordinality as input(id, project_id, ord)
    cross join lateral (
-      select q.project_id, q.environment, q.position from queue q
-       where q.project_id = i.project_id and q.email_id = i.id and q.position = (${P.positions}::int[])[i.ord]
-         and q.holder = ${P.leaseId}::uuid and q.claim = (${P.claims}::int[])[i.ord] limit 1) q
+      select queue.project_id, queue.environment, queue.position from queue
+       where queue.project_id = input.project_id and queue.email_id = input.id
+         and queue.position = (${P.positions}::int[])[input.ord]
+         and queue.holder = ${P.leaseId}::uuid and queue.claim = (${P.claims}::int[])[input.ord] limit 1) queue
    cross join lateral (
-      select e.* from emails e
-       where e.project_id = q.project_id and e.environment = q.environment and e.id = i.id
-         and e.id between ${P.firstId}::uuid and ${P.lastId}::uuid
-       limit 1 for update skip locked) e
-   where i.ord between 1 and ${P.emailCount}::int
+      select email.* from emails email
+       where email.project_id = queue.project_id and email.environment = queue.environment and email.id = input.id
+         and email.id between ${P.firstId}::uuid and ${P.lastId}::uuid
+       limit 1 for update skip locked) email
+   where input.ord between 1 and ${P.emailCount}::int
 ),
 changed_recipients as (
-  update recipients r
-     set status = '${status}', attempts = r.attempts + 1, reason = null,
-         smtp = coalesce((${P.replies}::json[])[e.ord], r.smtp), provider = (${P.providers}::text[])[e.ord],
-         completed_at = e.now, next_attempt_at = null
-    from email e
-   where r.project_id = e.project_id and r.email_id = e.id and r.position = e.position
-     and r.email_id between ${P.firstId}::uuid and ${P.lastId}::uuid
-     and r.status in (${OPEN})
-     and r.completed_at is null
+  update recipients
+     set status = '${status}', attempts = recipients.attempts + 1, reason = null,
+         smtp = coalesce((${P.replies}::json[])[email.ord], recipients.smtp), provider = (${P.providers}::text[])[email.ord],
+         completed_at = email.now, next_attempt_at = null
+    from email
+   where recipients.project_id = email.project_id and recipients.email_id = email.id
+     and recipients.position = email.position
+     and recipients.email_id between ${P.firstId}::uuid and ${P.lastId}::uuid
+     and recipients.status in (${OPEN})
+     and recipients.completed_at is null
   returning 1
 ),
 counted as (
-  update emails e
-     set open_count = e.open_count - 1, event_count = e.event_count + 1,
-         worst = greatest(e.worst, ${STATUS_RANK[status]}), last_event = '${type}',
-         sent_at = coalesce(e.sent_at, l.now),
-         completed_at = case when e.open_count = 1 then l.now else e.completed_at end
-    from email l
-   where e.project_id = l.project_id and e.environment = l.environment and e.id = l.id
-     and e.id between ${P.firstId}::uuid and ${P.lastId}::uuid
-  returning e.event_count = l.seq as agrees
+  update emails
+     set open_count = emails.open_count - 1, event_count = emails.event_count + 1,
+         worst = greatest(emails.worst, ${STATUS_RANK[status]}), last_event = '${type}',
+         sent_at = coalesce(emails.sent_at, email.now),
+         completed_at = case when emails.open_count = 1 then email.now else emails.completed_at end
+    from email
+   where emails.project_id = email.project_id and emails.environment = email.environment and emails.id = email.id
+     and emails.id between ${P.firstId}::uuid and ${P.lastId}::uuid
+  returning emails.event_count = email.seq as agrees
 ),
 finished as (
-  delete from queue q using email e
-   where q.project_id = e.project_id and q.email_id = e.id and q.position = e.position
-     and q.holder = ${P.leaseId}::uuid and q.claim = (${P.claims}::int[])[e.ord]
+  delete from queue using email
+   where queue.project_id = email.project_id and queue.email_id = email.id and queue.position = email.position
+     and queue.holder = ${P.leaseId}::uuid and queue.claim = (${P.claims}::int[])[email.ord]
   returning 1
 ),`;
 
@@ -97,24 +101,26 @@ const notifySql = (status: FastStatus, type: EventType): string => `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
-  select e.project_id, e.environment, e.id, e.seq, (${P.eventIds}::uuid[])[e.ord], '${type}', e.position, e.now,
-         (${P.data}::json[])[e.ord], (${P.attempts}::json[])[e.ord]
-    from email e
+  select email.project_id, email.environment, email.id, email.seq, (${P.eventIds}::uuid[])[email.ord], '${type}',
+         email.position, email.now,
+         (${P.data}::json[])[email.ord], (${P.attempts}::json[])[email.ord]
+    from email
 ),${fanOut({
-  from: 'email e',
-  id: `(${P.eventIds}::uuid[])[e.ord]`,
-  subjectId: 'e.id',
-  seq: 'e.seq',
+  from: 'email',
+  row: 'email',
+  id: `(${P.eventIds}::uuid[])[email.ord]`,
+  subjectId: 'email.id',
+  seq: 'email.seq',
   type: `'${type}'`,
-  now: 'e.now',
+  now: 'email.now',
 })},${countSettled({
-  from: 'email e',
-  now: 'e.now',
+  from: 'email',
+  now: 'email.now',
   status: `'${status}'`,
-  provider: `(${P.providers}::text[])[e.ord]`,
+  provider: `(${P.providers}::text[])[email.ord]`,
 })}
-select array_agg(e.ord::int) as ords, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
-  from email e
+select array_agg(email.ord::int) as ords, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
+  from email
  -- The checks of the full path: each of the three steps has one row for each email.
  where (select assert_equal((select count(*) from changed_recipients) + (select count(*) from finished)
                               + (select count(*) from counted where agrees),

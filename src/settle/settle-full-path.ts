@@ -27,61 +27,70 @@ import type { Extent } from './unsettled.ts';
 const inRange = (id: string): string => `${id} between $4::uuid and $5::uuid`;
 
 const STEPS = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 input as materialized (
-  select i.* from json_to_recordset($1::json) as i(
+  select input.* from json_to_recordset($1::json) as input(
     ord int, project_id uuid, environment text, email_id uuid, position smallint, claim int, status text,
     rank smallint, event_id uuid, type text, data json, attempt json, smtp json, reason json,
     retry_ms int, provider text, counts_attempt boolean, late boolean, suppress_key text, suppress_address text,
     suppress_reason text, suppress_days int, suppress_event_id uuid, notice_kind text, notice json)
 ),
 email as materialized (
-  select e.project_id, e.environment, e.id, e.event_count, e.open_count, e.expires_at, e.created_at,
-         e.scheduled_at, e.from_address, e.key_id, e.tags
-    from emails e
-   where (e.project_id, e.environment, e.id) in
+  select email.project_id, email.environment, email.id, email.event_count, email.open_count, email.expires_at,
+         email.created_at,
+         email.scheduled_at, email.from_address, email.key_id, email.tags
+    from emails email
+   where (email.project_id, email.environment, email.id) in
          (select project_id, environment, email_id from input)
-     and e.id = any($2::uuid[]) and ${inRange('e.id')}
-   order by e.id
+     and email.id = any($2::uuid[]) and ${inRange('email.id')}
+   order by email.id
      for update
 ),
 leased as materialized (
-  select q.email_id, q.position, false as late
-    from input i
+  select queue.email_id, queue.position, false as late
+    from input
    cross join lateral (
-      select q.email_id, q.position from queue q
-       where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
-         and q.holder = $3::uuid and q.claim = i.claim
-         for update) q
-   where not i.late and exists (select from email e where e.id = i.email_id)
+      select queue.email_id, queue.position from queue
+       where queue.project_id = input.project_id and queue.email_id = input.email_id
+         and queue.position = input.position
+         and queue.holder = $3::uuid and queue.claim = input.claim
+         for update) queue
+   where not input.late and exists (select from email where email.id = input.email_id)
   union all
-  select i.email_id, i.position, true from input i join email e on e.id = i.email_id where i.late
+  select input.email_id, input.position, true from input join email on email.id = input.email_id where input.late
 ),
 changed_recipients as (
-  update recipients r
-     set status = i.status,
-         attempts = r.attempts + i.counts_attempt::int,
-         smtp = coalesce(i.smtp, r.smtp),
-         reason = i.reason,
-         completed_at = case when i.rank is not null then t.now end,
-         next_attempt_at = case when i.rank is null
-           then least(t.now + i.retry_ms * interval '1 millisecond', e.expires_at) end,
-         provider = case when i.rank is not null and not i.late then i.provider else r.provider end
-    from t, leased l, input i, email e, status_transitions s
-   where i.email_id = l.email_id and i.position = l.position and e.id = l.email_id
-     and r.project_id = i.project_id and r.email_id = l.email_id and r.position = l.position
-     and r.email_id = any($2::uuid[]) and ${inRange('r.email_id')}
-     and s.from_status = r.status and s.to_status = i.status
-     and i.late = (r.completed_at is not null)
-  returning i.ord, i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
-            i.type, i.data, i.attempt, i.counts_attempt, i.provider, i.late, r.next_attempt_at,
-            case when i.late then r.provider else i.provider end as counted_provider,
-            i.suppress_key, i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id,
-            i.notice_kind, i.notice
+  update recipients
+     set status = input.status,
+         attempts = recipients.attempts + input.counts_attempt::int,
+         smtp = coalesce(input.smtp, recipients.smtp),
+         reason = input.reason,
+         completed_at = case when input.rank is not null then clock.now end,
+         next_attempt_at = case when input.rank is null
+           then least(clock.now + input.retry_ms * interval '1 millisecond', email.expires_at) end,
+         provider = case when input.rank is not null
+           and not input.late then input.provider else recipients.provider end
+    from clock, leased, input, email, status_transitions
+   where input.email_id = leased.email_id and input.position = leased.position and email.id = leased.email_id
+     and recipients.project_id = input.project_id and recipients.email_id = leased.email_id
+     and recipients.position = leased.position
+     and recipients.email_id = any($2::uuid[]) and ${inRange('recipients.email_id')}
+     and status_transitions.from_status = recipients.status and status_transitions.to_status = input.status
+     and input.late = (recipients.completed_at is not null)
+  returning input.ord, input.project_id, input.environment, recipients.email_id, recipients.position, input.status,
+            input.rank, input.event_id,
+            input.type, input.data, input.attempt, input.counts_attempt, input.provider, input.late,
+            recipients.next_attempt_at,
+            case when input.late then recipients.provider else input.provider end as counted_provider,
+            input.suppress_key, input.suppress_address, input.suppress_reason, input.suppress_days,
+            input.suppress_event_id,
+            input.notice_kind, input.notice
 ),
 numbered as materialized (
-  select m.*, e.event_count + row_number() over (partition by m.email_id order by m.position) as seq
-    from changed_recipients m join email e on e.id = m.email_id
+  select changed_recipients.*,
+         email.event_count + row_number() over (
+           partition by changed_recipients.email_id order by changed_recipients.position) as seq
+    from changed_recipients join email on email.id = changed_recipients.email_id
 ),
 change as materialized (
   select project_id, environment, email_id,
@@ -94,65 +103,72 @@ change as materialized (
     from numbered group by 1, 2, 3
 ),
 counted as (
-  update emails e
-     set open_count = e.open_count - c.ended, event_count = e.event_count + c.events,
-         worst = greatest(e.worst, c.worst), last_event = c.last_event,
-         sent_at = case when c.sent then coalesce(e.sent_at, t.now) else e.sent_at end,
-         completed_at = case when c.ended > 0 and e.open_count = c.ended then t.now else e.completed_at end
-    from t, change c
-   where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
-     and e.id = any($2::uuid[]) and ${inRange('e.id')}
-  returning e.event_count = c.last_seq as agrees
+  update emails email
+     set open_count = email.open_count - change.ended, event_count = email.event_count + change.events,
+         worst = greatest(email.worst, change.worst), last_event = change.last_event,
+         sent_at = case when change.sent then coalesce(email.sent_at, clock.now) else email.sent_at end,
+         completed_at = case when change.ended > 0
+           and email.open_count = change.ended then clock.now else email.completed_at end
+    from clock, change
+   where email.project_id = change.project_id and email.environment = change.environment
+     and email.id = change.email_id
+     and email.id = any($2::uuid[]) and ${inRange('email.id')}
+  returning email.event_count = change.last_seq as agrees
 ),
 finished as (
-  delete from queue q using numbered n
-   where q.project_id = n.project_id and q.email_id = n.email_id and q.position = n.position
-     and n.rank is not null
+  delete from queue using numbered
+   where queue.project_id = numbered.project_id and queue.email_id = numbered.email_id
+     and queue.position = numbered.position
+     and numbered.rank is not null
 ),
 requeued as (
-  update queue q
-     set holder = null, due_at = n.next_attempt_at, provider = n.provider,
-         attempts = q.attempts + n.counts_attempt::int,
-         last_instance = (select w.instance from nodes w where w.id = $3::uuid)
-    from numbered n
-   where q.project_id = n.project_id and q.email_id = n.email_id and q.position = n.position
-     and n.rank is null
+  update queue
+     set holder = null, due_at = numbered.next_attempt_at, provider = numbered.provider,
+         attempts = queue.attempts + numbered.counts_attempt::int,
+         last_instance = (select nodes.instance from nodes where nodes.id = $3::uuid)
+    from numbered
+   where queue.project_id = numbered.project_id and queue.email_id = numbered.email_id
+     and queue.position = numbered.position
+     and numbered.rank is null
 ),
 suppressed as (
-  insert into suppressions as s (project_id, environment, address_key, address, reason,
+  insert into suppressions as suppression (project_id, environment, address_key, address, reason,
                                  source_email_id, created_at, expires_at)
-  select distinct on (n.project_id, n.environment, n.suppress_key)
-         n.project_id, n.environment, n.suppress_key, n.suppress_address, n.suppress_reason, n.email_id,
-         t.now, t.now + n.suppress_days * interval '1 day'
-    from numbered n, t
-   where n.suppress_key is not null
-   order by n.project_id, n.environment, n.suppress_key
+  select distinct on (numbered.project_id, numbered.environment, numbered.suppress_key)
+         numbered.project_id, numbered.environment, numbered.suppress_key, numbered.suppress_address,
+         numbered.suppress_reason, numbered.email_id,
+         clock.now, clock.now + numbered.suppress_days * interval '1 day'
+    from numbered, clock
+   where numbered.suppress_key is not null
+   order by numbered.project_id, numbered.environment, numbered.suppress_key
   ${UNLESS_OUTLASTED}
-  returning s.*
+  returning suppression.*
 ),
 ${recordHistorySql({ action: 'added', from: 'suppressed', by: `'delivery'` })},
 ${QUEUE_NOTICES},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
-  select n.project_id, n.environment, n.email_id, n.seq, n.event_id, n.type, n.position, t.now,
-         n.data, n.attempt
-    from numbered n, t
+  select numbered.project_id, numbered.environment, numbered.email_id, numbered.seq, numbered.event_id,
+         numbered.type, numbered.position, clock.now,
+         numbered.data, numbered.attempt
+    from numbered, clock
   union all
-  select s.project_id, s.environment, n.suppress_event_id, 1, n.suppress_event_id,
-         'suppression.added', null, t.now,
+  select suppression.project_id, suppression.environment, numbered.suppress_event_id, 1, numbered.suppress_event_id,
+         'suppression.added', null, clock.now,
          ${SUPPRESSION_JSON}, null
-    from t, suppressed s
-    join numbered n on n.project_id = s.project_id and n.environment = s.environment
-                   and n.suppress_key = s.address_key and n.email_id = s.source_email_id
+    from clock, suppressed suppression
+    join numbered on numbered.project_id = suppression.project_id and numbered.environment = suppression.environment
+                   and numbered.suppress_key = suppression.address_key
+                   and numbered.email_id = suppression.source_email_id
   returning project_id, environment, subject_id, seq, id, type
 ),${countSettled({
-  from: 't, numbered n join email e on e.id = n.email_id',
-  now: 't.now',
-  status: 'n.status',
-  provider: 'n.counted_provider',
+  from: 'clock, numbered join email on email.id = numbered.email_id',
+  now: 'clock.now',
+  status: 'numbered.status',
+  provider: 'numbered.counted_provider',
   // A late report says nothing about the time to delivery.
-  timedIf: `n.status in ('delivered', 'sent') and not n.late`,
+  timedIf: `numbered.status in ('delivered', 'sent') and not numbered.late`,
 })}`;
 
 /**
@@ -169,12 +185,12 @@ const ASSERTIONS = `
                             'emails whose event count is that of their last event'))`;
 
 const SETTLE_BATCH = `${STEPS},${FAN_OUT_OF_NEW_EVENTS}
-select n.ord, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
-  from numbered n${ASSERTIONS}`;
+select numbered.ord, (select count(*) from queued_webhooks)::int as "queuedWebhooks"
+  from numbered${ASSERTIONS}`;
 
 /** Without webhooks, for an outcome that cannot be stored otherwise (unsettled.ts). */
 const SETTLE_BATCH_BARE = `${STEPS}
-select n.ord, 0 as "queuedWebhooks" from numbered n${ASSERTIONS}`;
+select numbered.ord, 0 as "queuedWebhooks" from numbered${ASSERTIONS}`;
 
 /**
  * @param leaseId null: all outcomes are late

@@ -27,11 +27,11 @@ import { ADVISORY_LOCKS } from '../database/advisory-locks.ts';
 import type { Database, Queryable } from '../database/database.ts';
 
 /** The domain of a stored address. A quoted local part may also contain an @. */
-const SENDER_DOMAIN = `split_part(e.from_address, '@', -1)`;
+const SENDER_DOMAIN = `split_part(email.from_address, '@', -1)`;
 
 /** The latency class of a delivery that is stored now: its time since the email was due. */
 const latencyClass = (now: string): string =>
-  `width_bucket(extract(epoch from ${now} - greatest(e.created_at, e.scheduled_at))::float8,
+  `width_bucket(extract(epoch from ${now} - greatest(email.created_at, email.scheduled_at))::float8,
                 '{${LATENCY_BOUNDS_S.join()}}'::float8[])`;
 
 /** A step of the accept statements. All are SQL; `from` has the scope, key and time of the emails. */
@@ -47,7 +47,7 @@ new_counts as (
 )`;
 
 /**
- * A step of the settle statements. All are SQL; `from` has the emails as `e`.
+ * A step of the settle statements. All are SQL; `from` has the emails as `email`.
  * @param settled.timedIf condition for counting the time to delivery
  */
 export const countSettled = (
@@ -59,8 +59,8 @@ export const countSettled = (
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
                             latency_class, recipients)
-  select e.project_id, e.environment, ${now}, ${status}, ${SENDER_DOMAIN}, e.key_id,
-         ${provider}, e.tags, ${timedIf ? `case when ${timedIf} then ${latency} end` : latency}, 1
+  select email.project_id, email.environment, ${now}, ${status}, ${SENDER_DOMAIN}, email.key_id,
+         ${provider}, email.tags, ${timedIf ? `case when ${timedIf} then ${latency} end` : latency}, 1
     from ${from}
 )`;
 };
@@ -69,9 +69,9 @@ new_counts as (
 export const COUNT_CANCELED = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, recipients)
-  select e.project_id, e.environment, t.now, 'canceled', ${SENDER_DOMAIN}, e.key_id, e.tags,
-         x.count
-    from t, counted e, change x
+  select email.project_id, email.environment, clock.now, 'canceled', ${SENDER_DOMAIN}, email.key_id, email.tags,
+         change.count
+    from clock, counted email, change
 )`;
 
 /** A step of the tracking statement. Needs `stored` and `email`. Counts a person's first visit, in its hour. */
@@ -79,15 +79,16 @@ export const COUNT_VISITS = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
                             recipients)
-  select v.project_id, v.environment, v.at, v.what, ${SENDER_DOMAIN}, e.key_id, v.provider, e.tags,
+  select visit.project_id, visit.environment, visit.at, visit.what, ${SENDER_DOMAIN}, email.key_id, visit.provider,
+         email.tags,
          1
-    from email e join (
+    from email join (
       select project_id, environment, email_id, position, provider, min(at) as at,
              case type when 'email.opened' then 'opened' else 'clicked' end as what
         from stored
        where reason is null and first_at is null
-       group by project_id, environment, email_id, position, provider, type) v
-      on v.email_id = e.id
+       group by project_id, environment, email_id, position, provider, type) visit
+      on visit.email_id = email.id
 )`;
 
 /**
@@ -95,21 +96,21 @@ new_counts as (
  * entry.
  */
 const expandSql = (deltas: string): string => `
-  select d.project_id, d.environment, v.dimension, v.value,
-         date_trunc('hour', d.at, 'UTC') as hour, d.what, d.latency_class, d.emails, d.recipients,
-         d.suppressed
-    from ${deltas} d
+  select delta.project_id, delta.environment, part.dimension, part.value,
+         date_trunc('hour', delta.at, 'UTC') as hour, delta.what, delta.latency_class, delta.emails, delta.recipients,
+         delta.suppressed
+    from ${deltas} delta
    cross join lateral (
       select 'total', ''
        union all
-      select 'domain', d.domain
+      select 'domain', delta.domain
        union all
-      select 'key', d.key_id::text where d.key_id is not null
+      select 'key', delta.key_id::text where delta.key_id is not null
        union all
-      select 'provider', left(d.provider, 255) where d.provider <> ''
+      select 'provider', left(delta.provider, 255) where delta.provider <> ''
        union all
       select distinct 'tag', tag.name || ':' || tag.value
-        from jsonb_to_recordset(d.tags) as tag(name text, value text)) v(dimension, value)`;
+        from jsonb_to_recordset(delta.tags) as tag(name text, value text)) part(dimension, value)`;
 
 const CLASSES = Array.from({ length: LATENCY_CLASSES }, (_, index) => index);
 const sumWhere = (condition: string): string =>
@@ -132,9 +133,9 @@ const sumSql = (row: string, type: 'int' | 'float8'): string => {
   return [...sums, `array[${latencies}] as latencies`].join();
 };
 
-const addSql = (counter: string): string => `${counter} = s.${counter} + excluded.${counter}`;
+const addSql = (counter: string): string => `${counter} = stats.${counter} + excluded.${counter}`;
 const LATENCIES_ADDED = CLASSES.map(
-  (index) => `s.latencies[${index + 1}] + excluded.latencies[${index + 1}]`,
+  (index) => `stats.latencies[${index + 1}] + excluded.latencies[${index + 1}]`,
 ).join();
 const ADDED = [...COUNTERS.map(addSql), `latencies = array[${LATENCIES_ADDED}]`].join();
 
@@ -142,30 +143,32 @@ const ADDED = [...COUNTERS.map(addSql), `latencies = array[${LATENCIES_ADDED}]`]
 const nameOf = (dimension: string, value: string): string =>
   `case ${dimension} when 'tag' then split_part(${value}, ':', 1) else ${value} end`;
 
-const VALUES_MAX = `case f.dimension ${Object.entries(STATS_VALUES_MAX)
+const VALUES_MAX = `case ranked.dimension ${Object.entries(STATS_VALUES_MAX)
   .map(([dimension, max]) => `when '${dimension}' then ${max}`)
   .join(' ')} end`;
 
 /** Determines the value under which a row of `hours` counts, if the value is new on its day. */
 const ADMIT_VALUES = `
 fresh as materialized (
-  select distinct e.project_id, e.environment, e.dimension, x.day, e.value, ${nameOf('e.dimension', 'e.value')} as name
-    from hours e
-   cross join lateral (select date_trunc('day', e.hour, 'UTC') as day) x
-   where e.dimension <> 'total'
-     and not exists (select from stats s
-                      where s.project_id = e.project_id and s.environment = e.environment
-                        and s.granularity = 'day' and s.dimension = e.dimension
-                        and s.period = x.day and s.value = e.value)
+  select distinct hours.project_id, hours.environment, hours.dimension, start.day, hours.value,
+         ${nameOf('hours.dimension', 'hours.value')} as name
+    from hours
+   cross join lateral (select date_trunc('day', hours.hour, 'UTC') as day) start
+   where hours.dimension <> 'total'
+     and not exists (select from stats
+                      where stats.project_id = hours.project_id and stats.environment = hours.environment
+                        and stats.granularity = 'day' and stats.dimension = hours.dimension
+                        and stats.period = start.day and stats.value = hours.value)
 ),
 present as materialized (
-  select g.*, s.value, ${nameOf('g.dimension', 's.value')} as name
-    from (select distinct project_id, environment, dimension, day from fresh) g
+  select dimension_day.*, stats.value, ${nameOf('dimension_day.dimension', 'stats.value')} as name
+    from (select distinct project_id, environment, dimension, day from fresh) dimension_day
    cross join lateral (
-      select s.value from stats s
-       where s.project_id = g.project_id and s.environment = g.environment
-         and s.granularity = 'day' and s.dimension = g.dimension and s.period = g.day
-         and right(s.value, 1) <> '*' offset 0) s
+      select stats.value from stats
+       where stats.project_id = dimension_day.project_id and stats.environment = dimension_day.environment
+         and stats.granularity = 'day' and stats.dimension = dimension_day.dimension
+         and stats.period = dimension_day.day
+         and right(stats.value, 1) <> '*' offset 0) stats
 ),
 of_names as (
   select project_id, environment, dimension, day, name, count(*) as count
@@ -176,21 +179,22 @@ of_days as (
     from present group by 1, 2, 3, 4
 ),
 ranked as (
-  select f.*, coalesce(n.count, 0) + row_number() over (
-           partition by f.project_id, f.environment, f.dimension, f.day, f.name
-           order by f.value) > ${TAG_VALUES_MAX} as is_beyond_name
-    from fresh f
-    left join of_names n using (project_id, environment, dimension, day, name)
+  select fresh.*, coalesce(of_names.count, 0) + row_number() over (
+           partition by fresh.project_id, fresh.environment, fresh.dimension, fresh.day, fresh.name
+           order by fresh.value) > ${TAG_VALUES_MAX} as is_beyond_name
+    from fresh
+    left join of_names using (project_id, environment, dimension, day, name)
 ),
 admitted as materialized (
-  select f.project_id, f.environment, f.dimension, f.day, f.value,
-         case when f.is_beyond_name then f.name || ':*'
-              when coalesce(o.count, 0) + row_number() over (
-                     partition by f.project_id, f.environment, f.dimension, f.day, f.is_beyond_name
-                     order by f.value) > ${VALUES_MAX} then '*'
-              else f.value end as kept
-    from ranked f
-    left join of_days o using (project_id, environment, dimension, day)
+  select ranked.project_id, ranked.environment, ranked.dimension, ranked.day, ranked.value,
+         case when ranked.is_beyond_name then ranked.name || ':*'
+              when coalesce(of_days.count, 0) + row_number() over (
+                     partition by ranked.project_id, ranked.environment, ranked.dimension, ranked.day,
+                                  ranked.is_beyond_name
+                     order by ranked.value) > ${VALUES_MAX} then '*'
+              else ranked.value end as kept
+    from ranked
+    left join of_days using (project_id, environment, dimension, day)
 )`;
 
 const FOLD = `
@@ -207,19 +211,20 @@ collapsed as materialized (
 ),
 hours as materialized (
   select project_id, environment, dimension, value, hour, ${DELTA_SUMS}
-    from (${expandSql('collapsed')}) x
+    from (${expandSql('collapsed')}) expanded
    group by 1, 2, 3, 4, 5
 ),${ADMIT_VALUES},
 added as (
-  insert into stats as s (project_id, environment, granularity, dimension, period, value,
+  insert into stats (project_id, environment, granularity, dimension, period, value,
                           ${COUNTERS.join()}, latencies)
-  select e.project_id, e.environment, g.granularity, e.dimension,
-         date_trunc(g.granularity, e.hour, 'UTC'), coalesce(a.kept, e.value), ${sumSql('e', 'int')}
-    from (values ('hour'), ('day')) g(granularity)
-   cross join hours e
-    left join admitted a on a.project_id = e.project_id and a.environment = e.environment
-                        and a.dimension = e.dimension and a.value = e.value
-                        and a.day = date_trunc('day', e.hour, 'UTC')
+  select hours.project_id, hours.environment, periods.granularity, hours.dimension,
+         date_trunc(periods.granularity, hours.hour, 'UTC'), coalesce(admitted.kept, hours.value),
+         ${sumSql('hours', 'int')}
+    from (values ('hour'), ('day')) periods(granularity)
+   cross join hours
+    left join admitted on admitted.project_id = hours.project_id and admitted.environment = hours.environment
+                        and admitted.dimension = hours.dimension and admitted.value = hours.value
+                        and admitted.day = date_trunc('day', hours.hour, 'UTC')
    group by 1, 2, 3, 4, 5, 6
   on conflict (project_id, environment, granularity, dimension, period, value) do update
      set ${ADDED}
@@ -251,20 +256,21 @@ const OWN_DELTAS = '(select * from stats_deltas where project_id = $1 and enviro
 
 const READ = `
 with counted as (
-  select s.period, s.value, ${COUNTERS.join()}, latencies
-    from stats s
-   where s.project_id = $1 and s.environment = $2 and s.granularity = $3 and s.dimension = $4
-     and s.period >= $5 and s.period < $6 and ($7::text is null or s.value = $7)
+  select stats.period, stats.value, ${COUNTERS.join()}, latencies
+    from stats
+   where stats.project_id = $1 and stats.environment = $2 and stats.granularity = $3 and stats.dimension = $4
+     and stats.period >= $5 and stats.period < $6 and ($7::text is null or stats.value = $7)
   union all
-  select date_trunc($3, x.hour, 'UTC'), x.value, ${DELTA_SUMS}
-    from (${expandSql(OWN_DELTAS)}) x
-   where x.dimension = $4 and x.hour >= $5 and x.hour < $6 and ($7::text is null or x.value = $7)
+  select date_trunc($3, expanded.hour, 'UTC'), expanded.value, ${DELTA_SUMS}
+    from (${expandSql(OWN_DELTAS)}) expanded
+   where expanded.dimension = $4 and expanded.hour >= $5 and expanded.hour < $6
+     and ($7::text is null or expanded.value = $7)
    group by 1, 2
 )
-select c.period, c.value, ${sumSql('c', 'float8')}
-  from counted c
- group by c.period, c.value
- order by c.period, c.value
+select counted.period, counted.value, ${sumSql('counted', 'float8')}
+  from counted
+ group by counted.period, counted.value
+ order by counted.period, counted.value
  limit ${STATS_ROWS_MAX + 1}`;
 
 export type StatsRow = Counts & { period: Date; value: string };

@@ -10,8 +10,9 @@ export const isSimulated = (row: string): string => `(${row}environment = 'test'
               or ${row}address_key ~ '^(${RESEND_NAMES.join('|')})([+].*)?@${RESEND_DOMAIN}$'))`;
 
 /**
- * Returns whether the entry `s` holds back mail. Only an entry that was found is compared, so other mail costs nothing.
+ * Returns whether the entry `suppression` holds back mail. Only an entry that was found is compared, so other
+ * mail costs nothing.
  * @param now the time
  */
 export const holdsBack = (now: string): string =>
-  `(s.expires_at is null or s.expires_at > ${now}) and not ${isSimulated('s.')}`;
+  `(suppression.expires_at is null or suppression.expires_at > ${now}) and not ${isSimulated('suppression.')}`;

@@ -51,9 +51,9 @@ export const forgetHistory = batchDelete(
 );
 
 const FIND_LONG = `
-select h.project_id as "projectId", h.environment
-  from projects p
-  join suppression_history h on h.project_id = p.id
+select suppression_history.project_id as "projectId", suppression_history.environment
+  from projects
+  join suppression_history on suppression_history.project_id = projects.id
  group by 1, 2 having count(*) > $1`;
 
 // Keeps a recipient's rows of the last day, because removeSuppression counts them for its daily limit.
@@ -63,9 +63,10 @@ with beyond as materialized (
    where project_id = $1 and environment = $2 order by at desc offset $3 limit 1
 )
 delete from suppression_history where ctid = any(array(
-  select h.ctid from suppression_history h
-   where h.project_id = $1 and h.environment = $2 and h.at <= (select at from beyond)
-     and (h.by <> 'recipient' or h.at < app_now() - interval '1 day')
+  select suppression_history.ctid from suppression_history
+   where suppression_history.project_id = $1 and suppression_history.environment = $2
+     and suppression_history.at <= (select at from beyond)
+     and (suppression_history.by <> 'recipient' or suppression_history.at < app_now() - interval '1 day')
    limit $4)) returning 1`;
 
 /**

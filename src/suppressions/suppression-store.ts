@@ -44,7 +44,7 @@ export const SUPPRESSION_COLUMNS = `address, reason, source_email_id as "sourceE
        created_at as "createdAt", expires_at as "expiresAt", ${isSimulated('')} as "isSimulated"`;
 
 /**
- * Keeps an existing entry `s`, unless it has expired, or it expires and the new one does not. A recipient who
+ * Keeps an existing entry `suppression`, unless it has expired, or it expires and the new one does not. A recipient who
  * unsubscribes while suppressed for a week must not get mail after that week.
  */
 export const UNLESS_OUTLASTED = `
@@ -52,7 +52,7 @@ export const UNLESS_OUTLASTED = `
      set address = excluded.address, reason = excluded.reason,
          source_email_id = excluded.source_email_id, created_at = excluded.created_at,
          expires_at = excluded.expires_at
-   where s.expires_at <= app_now() or (s.expires_at is not null and excluded.expires_at is null)`;
+   where suppression.expires_at <= app_now() or (suppression.expires_at is not null and excluded.expires_at is null)`;
 
 /**
  * `delivery` is a reply or report of a mail server; `recipient` is the unsubscribe page. With `api`, `import` and
@@ -61,7 +61,7 @@ export const UNLESS_OUTLASTED = `
 export type ChangedBy = 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
 
 /**
- * SQL of a step that adds rows of `suppressions` to the history. It needs a step `t` with the time.
+ * SQL of a step that adds rows of `suppressions` to the history. It needs a step `clock` with the time.
  * @param change.from the step that returns the added or removed rows
  * @param change.by SQL: a parameter or a literal
  */
@@ -73,9 +73,9 @@ export const recordHistorySql = (change: {
 remembered as (
   insert into suppression_history (project_id, environment, address_key, at, action, reason,
                                    source_email_id, by)
-  select c.project_id, c.environment, c.address_key, t.now, '${change.action}', c.reason,
-         c.source_email_id, ${change.by}
-    from ${change.from} c, t
+  select changed.project_id, changed.environment, changed.address_key, clock.now, '${change.action}', changed.reason,
+         changed.source_email_id, ${change.by}
+    from ${change.from} changed, clock
 )`;
 
 const FIND_ENTRY = `
@@ -97,13 +97,13 @@ export async function findSuppression(
 }
 
 const ADD = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 added as (
-  insert into suppressions as s (project_id, environment, address_key, address, reason,
+  insert into suppressions as suppression (project_id, environment, address_key, address, reason,
                                  source_email_id, created_at, expires_at)
-  select $1, $2, $8, $3, $4, $5::uuid, t.now, $6::timestamptz from t
+  select $1, $2, $8, $3, $4, $5::uuid, clock.now, $6::timestamptz from clock
   ${UNLESS_OUTLASTED}
-  returning s.*
+  returning suppression.*
 ),
 ${recordHistorySql({ action: 'added', from: 'added', by: '$7' })}
 select ${SUPPRESSION_COLUMNS} from added`;
@@ -169,15 +169,17 @@ export async function addSuppressionIn(
 }
 
 const REMOVE = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 removed as (
   delete from suppressions
    where project_id = $1 and environment = $2 and address_key = $3
      and (expires_at is null or expires_at > app_now()) and reason = any($4::text[])
      and ($6::int is null or $6 > (
-           select count(*) from suppression_history h
-            where h.project_id = $1 and h.environment = $2 and h.address_key = $3
-              and h.at > app_now() - interval '1 day' and h.action = 'removed' and h.by = $5))
+           select count(*) from suppression_history
+            where suppression_history.project_id = $1 and suppression_history.environment = $2
+              and suppression_history.address_key = $3
+              and suppression_history.at > app_now() - interval '1 day' and suppression_history.action = 'removed'
+              and suppression_history.by = $5))
   returning *
 ),
 ${recordHistorySql({ action: 'removed', from: 'removed', by: '$5' })}
@@ -259,11 +261,11 @@ export function suppressionToWire(suppression: Suppression) {
 
 /** The result of suppressionToWire in SQL, for a row `s`. */
 export const SUPPRESSION_JSON = `
-         json_build_object('address', s.address, 'reason', s.reason,
-                           'source_email_id', s.source_email_id,
-                           'created_at', wire_time(s.created_at),
-                           'expires_at', wire_time(s.expires_at),
-                           'simulated', ${isSimulated('s.')})`;
+         json_build_object('address', suppression.address, 'reason', suppression.reason,
+                           'source_email_id', suppression.source_email_id,
+                           'created_at', wire_time(suppression.created_at),
+                           'expires_at', wire_time(suppression.expires_at),
+                           'simulated', ${isSimulated('suppression.')})`;
 
 export type SuppressionPage = {
   limit: number;
@@ -340,36 +342,38 @@ export type ImportedBatch = {
 
 // Sorted by key, so that concurrent imports of a file cannot deadlock.
 const IMPORT = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 input as materialized (
-  select distinct on (i.address_key collate "C") i.*
-    from json_to_recordset($3::json) as i(
+  select distinct on (input.address_key collate "C") input.*
+    from json_to_recordset($3::json) as input(
       ord int, address_key text, address text, reason text, created_at timestamptz,
       expires_at timestamptz, event_id uuid)
-   order by i.address_key collate "C", i.ord
+   order by input.address_key collate "C", input.ord
 ),
 added as (
-  insert into suppressions as s (project_id, environment, address_key, address, reason,
+  insert into suppressions as suppression (project_id, environment, address_key, address, reason,
                                  created_at, expires_at)
-  select $1::uuid, $2, i.address_key, i.address, i.reason,
-         least(coalesce(i.created_at, t.now), t.now), i.expires_at
-    from t, input i
-   where i.expires_at is null or i.expires_at > t.now
-   order by i.address_key collate "C"
+  select $1::uuid, $2, input.address_key, input.address, input.reason,
+         least(coalesce(input.created_at, clock.now), clock.now), input.expires_at
+    from clock, input
+   where input.expires_at is null or input.expires_at > clock.now
+   order by input.address_key collate "C"
   ${UNLESS_OUTLASTED}
-  returning s.*
+  returning suppression.*
 ),
 ${recordHistorySql({ action: 'added', from: 'added', by: `'import'` })},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select s.project_id, s.environment, i.event_id, 1, i.event_id, 'suppression.added', t.now,
+  select suppression.project_id, suppression.environment, input.event_id, 1, input.event_id, 'suppression.added',
+         clock.now,
          ${SUPPRESSION_JSON}
-    from t, added s join input i on i.address_key collate "C" = s.address_key
+    from clock, added suppression join input on input.address_key collate "C" = suppression.address_key
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT_OF_NEW_EVENTS}
 select (select count(*) from added)::int as added, (select count(*) from queued_webhooks)::int as "queuedWebhooks",
-       (select coalesce(array_agg(i.ord), '{}') from input i, t where i.expires_at <= t.now) as expired`;
+       (select coalesce(array_agg(input.ord), '{}') from input, clock where input.expires_at <= clock.now)
+         as expired`;
 
 /** Adds the missing addresses. A repeated address counts once. */
 export async function importSuppressions(

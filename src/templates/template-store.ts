@@ -196,9 +196,10 @@ written as (
    where template_versions.published_at is null
 ),
 removed as (
-  delete from template_versions v using head h
-   where v.project_id = $1 and v.template_id = $3 and v.version <= $4 - ${VERSIONS_KEPT}
-     and v.version is distinct from h.published_version
+  delete from template_versions using head
+   where template_versions.project_id = $1 and template_versions.template_id = $3
+     and template_versions.version <= $4 - ${VERSIONS_KEPT}
+     and template_versions.version is distinct from head.published_version
 )
 select ${HEAD} from head`;
 

@@ -37,79 +37,88 @@ select from emails
    for update`;
 
 const RECORD_VISITS = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 input as materialized (
-  select i.* from json_to_recordset($1::json) as i(
+  select input.* from json_to_recordset($1::json) as input(
     ord int, project_id uuid, environment text, email_id uuid, position smallint, event_id uuid,
     type text, ago_ms int, bot_reason text, facts json)
 ),
 email as materialized (
-  select e.project_id, e.environment, e.id, e.event_count, e.from_address, e.key_id, e.tags
-    from emails e
-   where (e.project_id, e.environment, e.id) in
+  select email.project_id, email.environment, email.id, email.event_count, email.from_address, email.key_id,
+         email.tags
+    from emails email
+   where (email.project_id, email.environment, email.id) in
          (select project_id, environment, email_id from input)
-     and e.id = any($2::uuid[])
+     and email.id = any($2::uuid[])
 ),
 visit as materialized (
-  select i.*, r.address, r.status, t.now - i.ago_ms * interval '1 millisecond' as at,
-         r.completed_at, r.provider,
-         case i.type when 'email.opened' then r.opened_at else r.clicked_at end as first_at,
-         case i.type when 'email.opened' then coalesce(r.opens, 0) else coalesce(r.clicks, 0) end
-           + row_number() over (partition by i.email_id, i.position, i.type order by i.ord) as nth
-    from t, input i
-    join email e on e.project_id = i.project_id and e.environment = i.environment
-                and e.id = i.email_id
+  select input.*, recipients.address, recipients.status, clock.now - input.ago_ms * interval '1 millisecond' as at,
+         recipients.completed_at, recipients.provider,
+         case input.type when 'email.opened' then recipients.opened_at else recipients.clicked_at end as first_at,
+         case input.type when 'email.opened' then coalesce(recipients.opens, 0)
+              else coalesce(recipients.clicks, 0) end
+           + row_number() over (partition by input.email_id, input.position, input.type order by input.ord) as nth
+    from clock, input
+    join email on email.project_id = input.project_id and email.environment = input.environment
+                and email.id = input.email_id
    cross join lateral (
-      select r.address, r.status, r.completed_at, r.opens, r.clicks, r.opened_at, r.clicked_at,
-             r.provider from recipients r
-       where r.project_id = e.project_id and r.email_id = e.id and r.position = i.position
-      offset 0) r
+      select recipients.address, recipients.status, recipients.completed_at, recipients.opens, recipients.clicks,
+             recipients.opened_at, recipients.clicked_at,
+             recipients.provider from recipients
+       where recipients.project_id = email.project_id and recipients.email_id = email.id
+         and recipients.position = input.position
+      offset 0) recipients
 ),
 stored as materialized (
-  select v.*, e.event_count + row_number() over (partition by v.email_id order by v.ord) as seq,
-         case when v.bot_reason is not null then v.bot_reason
-              when v.completed_at is null or v.at < v.completed_at then 'before_delivery'
-              when v.at < v.completed_at + ${TOO_SOON_S} * interval '1 second' then 'too_soon' end
+  select visit.*, email.event_count + row_number() over (partition by visit.email_id order by visit.ord) as seq,
+         case when visit.bot_reason is not null then visit.bot_reason
+              when visit.completed_at is null or visit.at < visit.completed_at then 'before_delivery'
+              when visit.at < visit.completed_at + ${TOO_SOON_S} * interval '1 second' then 'too_soon' end
            as reason
-    from visit v join email e on e.id = v.email_id
-   where v.nth <= case v.type when 'email.opened' then ${VISITS_STORED_MAX['email.opened']}
+    from visit join email on email.id = visit.email_id
+   where visit.nth <= case visit.type when 'email.opened' then ${VISITS_STORED_MAX['email.opened']}
                               else ${VISITS_STORED_MAX['email.clicked']} end
 ),
 counted_recipients as (
-  update recipients r
-     set opens = nullif(coalesce(r.opens, 0) + s.opens, 0),
-         clicks = nullif(coalesce(r.clicks, 0) + s.clicks, 0),
-         opened_at = coalesce(r.opened_at, s.opened_at), clicked_at = coalesce(r.clicked_at, s.clicked_at)
+  update recipients
+     set opens = nullif(coalesce(recipients.opens, 0) + stored.opens, 0),
+         clicks = nullif(coalesce(recipients.clicks, 0) + stored.clicks, 0),
+         opened_at = coalesce(recipients.opened_at, stored.opened_at),
+         clicked_at = coalesce(recipients.clicked_at, stored.clicked_at)
     from (select project_id, email_id, position,
                  count(*) filter (where type = 'email.opened')::int as opens,
                  count(*) filter (where type = 'email.clicked')::int as clicks,
                  min(at) filter (where type = 'email.opened' and reason is null) as opened_at,
                  min(at) filter (where type = 'email.clicked' and reason is null) as clicked_at
-            from stored group by 1, 2, 3) s
-   where r.project_id = s.project_id and r.email_id = s.email_id and r.position = s.position
-     and r.email_id = any($2::uuid[])
+            from stored group by 1, 2, 3) stored
+   where recipients.project_id = stored.project_id and recipients.email_id = stored.email_id
+     and recipients.position = stored.position
+     and recipients.email_id = any($2::uuid[])
 ),
 counted as (
-  update emails e
-     set event_count = e.event_count + s.events, last_event = s.last_event
+  update emails
+     set event_count = emails.event_count + stored.events, last_event = stored.last_event
     from (select project_id, environment, email_id, count(*)::int as events,
                  (array_agg(type order by seq desc))[1] as last_event
-            from stored group by 1, 2, 3) s
-   where e.project_id = s.project_id and e.environment = s.environment and e.id = s.email_id
-     and e.id = any($2::uuid[])
+            from stored group by 1, 2, 3) stored
+   where emails.project_id = stored.project_id and emails.environment = stored.environment
+     and emails.id = stored.email_id
+     and emails.id = any($2::uuid[])
 ),
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at, data)
-  select s.project_id, s.environment, s.email_id, s.seq, s.event_id, s.type, s.position, s.at,
-         (f.data::jsonb - 'scheduled_at'
-           || jsonb_build_object('recipient', s.address, 'status', s.status,
-                case s.type when 'email.opened' then 'open' else 'click' end,
-                s.facts::jsonb || jsonb_build_object('is_bot', s.reason is not null,
-                                                     'bot_reason', s.reason)))::json
-    from stored s
+  select stored.project_id, stored.environment, stored.email_id, stored.seq, stored.event_id, stored.type,
+         stored.position, stored.at,
+         (first_event.data::jsonb - 'scheduled_at'
+           || jsonb_build_object('recipient', stored.address, 'status', stored.status,
+                case stored.type when 'email.opened' then 'open' else 'click' end,
+                stored.facts::jsonb || jsonb_build_object('is_bot', stored.reason is not null,
+                                                     'bot_reason', stored.reason)))::json
+    from stored
    cross join lateral (
-      select v.data from events v
-       where v.project_id = s.project_id and v.subject_id = s.email_id and v.seq = 1 offset 0) f
+      select events.data from events
+       where events.project_id = stored.project_id and events.subject_id = stored.email_id
+         and events.seq = 1 offset 0) first_event
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT_OF_NEW_EVENTS},${COUNT_VISITS}

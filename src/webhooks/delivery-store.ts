@@ -44,13 +44,15 @@ export type WebhookDeliveryDetail = WebhookDelivery & {
   event: StoredEvent | null;
 };
 
-const DELIVERY_COLUMNS = `d.event_id as id, d.type, d.status, d.attempts, d.created_at as "createdAt",
-       d.completed_at as "completedAt", q.due_at as "nextAttemptAt"`;
+const DELIVERY_COLUMNS = `delivery.event_id as id, delivery.type, delivery.status, delivery.attempts,
+       delivery.created_at as "createdAt", delivery.completed_at as "completedAt",
+       webhook_queue.due_at as "nextAttemptAt"`;
 
 const QUEUE_JOIN = `
-  left join lateral (select q.due_at from webhook_queue q
-                      where q.project_id = d.project_id and q.event_id = d.event_id
-                        and q.endpoint_id = d.endpoint_id limit 1) q on true`;
+  left join lateral (select webhook_queue.due_at from webhook_queue
+                      where webhook_queue.project_id = delivery.project_id
+                        and webhook_queue.event_id = delivery.event_id
+                        and webhook_queue.endpoint_id = delivery.endpoint_id limit 1) webhook_queue on true`;
 
 /** Limit on the deliveries searched for a status that has no index. */
 const SCAN_MAX = 50_000;
@@ -68,9 +70,9 @@ const scanSql = ({ order, failed }: ScanOptions) => `
    order by event_id ${order} limit ${SCAN_MAX}`;
 
 const listSql = (options: ScanOptions) => `
-select ${DELIVERY_COLUMNS} from (${scanSql(options)}) d${QUEUE_JOIN}
- where ($5::text is null or d.status = $5) and ($6::text is null or d.type = $6)
- order by d.event_id ${options.order}
+select ${DELIVERY_COLUMNS} from (${scanSql(options)}) delivery${QUEUE_JOIN}
+ where ($5::text is null or delivery.status = $5) and ($6::text is null or delivery.type = $6)
+ order by delivery.event_id ${options.order}
  limit $7`;
 
 const lastScannedSql = (options: ScanOptions) => `
@@ -103,16 +105,17 @@ const EVENTS_MAX = 200;
 
 /** One index probe for each event and endpoint. A project has few endpoints (ENDPOINTS_MAX). */
 const LIST_OF_EMAIL = `
-select ${DELIVERY_COLUMNS}, w.id as "endpointId", w.url
+select ${DELIVERY_COLUMNS}, endpoint.id as "endpointId", endpoint.url
   from (select id from events
          where project_id = $1 and environment = $2 and subject_id = $3
-         order by seq desc limit ${EVENTS_MAX}) e
+         order by seq desc limit ${EVENTS_MAX}) event
  cross join (select id, url from webhook_endpoints
-              where project_id = $1 and environment = $2) w
+              where project_id = $1 and environment = $2) endpoint
  cross join lateral (
-    select * from webhook_deliveries d
-     where d.project_id = $1 and d.endpoint_id = w.id and d.event_id = e.id offset 0) d${QUEUE_JOIN}
- order by d.event_id desc, w.id
+    select * from webhook_deliveries delivery
+     where delivery.project_id = $1 and delivery.endpoint_id = endpoint.id
+       and delivery.event_id = event.id offset 0) delivery${QUEUE_JOIN}
+ order by delivery.event_id desc, endpoint.id
  limit $4`;
 
 export type EmailDelivery = WebhookDelivery & { endpointId: string; url: string };
@@ -127,15 +130,17 @@ export async function listDeliveriesOfEmail(
 }
 
 const FIND_DELIVERY = `
-select ${DELIVERY_COLUMNS}, d.log, e.event
-  from webhook_deliveries d${QUEUE_JOIN}
+select ${DELIVERY_COLUMNS}, delivery.log, event.event
+  from webhook_deliveries delivery${QUEUE_JOIN}
   left join lateral (
-    select json_build_object('type', e.type, 'createdAt', wire_time(e.created_at),
-                             'data', (${EVENT_DATA('e')})::text) as event
-      from events e${EVENT_EMAIL('e')}
-     where e.project_id = d.project_id and e.subject_id = d.subject_id and e.seq = d.seq
-     limit 1) e on true
- where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3 and d.event_id = $4`;
+    select json_build_object('type', event.type, 'createdAt', wire_time(event.created_at),
+                             'data', (${EVENT_DATA('event')})::text) as event
+      from events event${EVENT_EMAIL('event')}
+     where event.project_id = delivery.project_id and event.subject_id = delivery.subject_id
+       and event.seq = delivery.seq
+     limit 1) event on true
+ where delivery.project_id = $1 and delivery.environment = $2 and delivery.endpoint_id = $3
+   and delivery.event_id = $4`;
 
 export async function findDelivery(
   db: Queryable,
@@ -151,18 +156,18 @@ export async function findDelivery(
 const ID_MARGIN_MS = 5 * 60_000;
 
 const rangeSql = (failed: boolean) => `
-  from webhook_deliveries d
- where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
-   and d.event_id > $4 and d.event_id < $5 and d.created_at >= $6 and d.created_at < $7
-   and ($8::text is null or d.status = $8) and ${failedSql(failed)}`;
+  from webhook_deliveries delivery
+ where delivery.project_id = $1 and delivery.environment = $2 and delivery.endpoint_id = $3
+   and delivery.event_id > $4 and delivery.event_id < $5 and delivery.created_at >= $6 and delivery.created_at < $7
+   and ($8::text is null or delivery.status = $8) and ${failedSql(failed)}`;
 
 const findRangeSql = (failed: boolean) => `
-select d.event_id as id ${rangeSql(failed)}
- order by d.event_id
+select delivery.event_id as id ${rangeSql(failed)}
+ order by delivery.event_id
  limit $9`;
 
 const countRangeSql = (failed: boolean) => `
-select count(*)::int as count from (select ${rangeSql(failed)} limit $9) d`;
+select count(*)::int as count from (select ${rangeSql(failed)} limit $9) delivery`;
 
 export type DeliveryRange = {
   endpointId: string;

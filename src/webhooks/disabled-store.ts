@@ -10,14 +10,16 @@ export type DisabledEndpoint = Scope &
   Pick<WebhookEndpoint, 'id' | 'url' | 'failingSince'> & { reason: string; projectName: string };
 
 const FIND_UNREPORTED = `
-select e.project_id as "projectId", e.environment, e.id, e.url, e.disabled_reason as reason,
-       e.failing_since as "failingSince", p.name as "projectName"
-  from webhook_endpoints e
-  join projects p on p.id = e.project_id
- where e.status = 'disabled' and e.disabled_reason is not null
-   and not exists (select from operator_conditions c
-                    where c.type = 'webhook.disabled' and c.subject = e.id::text)
- order by e.id limit $1`;
+select webhook_endpoints.project_id as "projectId", webhook_endpoints.environment, webhook_endpoints.id,
+       webhook_endpoints.url, webhook_endpoints.disabled_reason as reason,
+       webhook_endpoints.failing_since as "failingSince", projects.name as "projectName"
+  from webhook_endpoints
+  join projects on projects.id = webhook_endpoints.project_id
+ where webhook_endpoints.status = 'disabled' and webhook_endpoints.disabled_reason is not null
+   and not exists (select from operator_conditions
+                    where operator_conditions.type = 'webhook.disabled'
+                      and operator_conditions.subject = webhook_endpoints.id::text)
+ order by webhook_endpoints.id limit $1`;
 
 /** Finds disabled endpoints without a condition. */
 export function findUnreportedEndpoints(db: Queryable, limit: number): Promise<DisabledEndpoint[]> {
@@ -25,12 +27,13 @@ export function findUnreportedEndpoints(db: Queryable, limit: number): Promise<D
 }
 
 const FIND_REENABLED = `
-select c.subject
-  from operator_conditions c
- where c.type = 'webhook.disabled'
-   and not exists (select from webhook_endpoints e
-                    where e.project_id = (c.details ->> 'project_id')::uuid and e.id = c.subject::uuid
-                      and e.status = 'disabled' and e.disabled_reason is not null)`;
+select operator_conditions.subject
+  from operator_conditions
+ where operator_conditions.type = 'webhook.disabled'
+   and not exists (select from webhook_endpoints
+                    where webhook_endpoints.project_id = (operator_conditions.details ->> 'project_id')::uuid
+                      and webhook_endpoints.id = operator_conditions.subject::uuid
+                      and webhook_endpoints.status = 'disabled' and webhook_endpoints.disabled_reason is not null)`;
 
 /** Returns the ids of endpoints with a condition that were enabled or deleted. */
 export async function findReenabledEndpoints(db: Queryable): Promise<string[]> {

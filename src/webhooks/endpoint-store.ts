@@ -112,19 +112,20 @@ export async function findSecrets(
 // Changes only given fields, so that concurrent changes do not overwrite each other. Another URL, or enabling,
 // resets the failures.
 const UPDATE = `
-update webhook_endpoints e
-   set url = c.url, events = case when $5 then $6 else e.events end, status = c.status,
-       failures        = case when c.anew then 0 else e.failures end,
-       failing_since   = case when not c.anew then e.failing_since end,
-       disabled_reason = case when not c.anew then e.disabled_reason end,
-       blocked_until   = case when c.anew then app_now() else e.blocked_until end
+update webhook_endpoints
+   set url = current.url, events = case when $5 then $6 else webhook_endpoints.events end, status = current.status,
+       failures        = case when current.anew then 0 else webhook_endpoints.failures end,
+       failing_since   = case when not current.anew then webhook_endpoints.failing_since end,
+       disabled_reason = case when not current.anew then webhook_endpoints.disabled_reason end,
+       blocked_until   = case when current.anew then app_now() else webhook_endpoints.blocked_until end
   from (select coalesce($4, url) as url, coalesce($7, status) as status,
                url <> coalesce($4, url) or status <> coalesce($7, status) as anew
           from webhook_endpoints
-         where project_id = $1 and environment = $2 and id = $3 for update) c
- where e.project_id = $1 and e.environment = $2 and e.id = $3
-returning e.id, e.url, e.events, e.status, e.payload_format as format, e.disabled_reason as "disabledReason",
-          e.failing_since as "failingSince", e.created_at as "createdAt"`;
+         where project_id = $1 and environment = $2 and id = $3 for update) current
+ where webhook_endpoints.project_id = $1 and webhook_endpoints.environment = $2 and webhook_endpoints.id = $3
+returning webhook_endpoints.id, webhook_endpoints.url, webhook_endpoints.events, webhook_endpoints.status,
+          webhook_endpoints.payload_format as format, webhook_endpoints.disabled_reason as "disabledReason",
+          webhook_endpoints.failing_since as "failingSince", webhook_endpoints.created_at as "createdAt"`;
 
 /** Omitted fields do not change. `events` null subscribes to all types. */
 export type EndpointChange = {
@@ -186,13 +187,13 @@ const DELETE = `
 with gone as (
   delete from webhook_endpoints where project_id = $1 and environment = $2 and id = $3 returning id
 ), one as (
-  select q.project_id, q.endpoint_id, q.event_id from webhook_queue q
-   where q.endpoint_id = $3 and q.holder is null and exists (select from gone)
-   order by q.due_at limit 1 for update skip locked
+  select webhook_queue.project_id, webhook_queue.endpoint_id, webhook_queue.event_id from webhook_queue
+   where webhook_queue.endpoint_id = $3 and webhook_queue.holder is null and exists (select from gone)
+   order by webhook_queue.due_at limit 1 for update skip locked
 ), found as (
-  update webhook_queue q set due_at = app_now() from one
-   where q.project_id = one.project_id and q.event_id = one.event_id
-     and q.endpoint_id = one.endpoint_id
+  update webhook_queue set due_at = app_now() from one
+   where webhook_queue.project_id = one.project_id and webhook_queue.event_id = one.event_id
+     and webhook_queue.endpoint_id = one.endpoint_id
 )
 select id from gone`;
 

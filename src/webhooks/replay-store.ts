@@ -16,32 +16,35 @@ import { batchDelete } from '../database/expiry.ts';
 // Lock order: the queue row first, then the delivery, as in sending/webhook-queue-store.ts.
 const replaySql = (condition: string, isFirst: string) => `
 wanted as materialized (
-  select d.project_id, d.endpoint_id, d.event_id from webhook_deliveries d
-   where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
-     and d.event_id = any($4::uuid[])${condition}
+  select webhook_deliveries.project_id, webhook_deliveries.endpoint_id,
+         webhook_deliveries.event_id from webhook_deliveries
+   where webhook_deliveries.project_id = $1 and webhook_deliveries.environment = $2
+     and webhook_deliveries.endpoint_id = $3
+     and webhook_deliveries.event_id = any($4::uuid[])${condition}
 ),
 queued as (
-  insert into webhook_queue as q (project_id, endpoint_id, event_id, due_at)
+  insert into webhook_queue as queued (project_id, endpoint_id, event_id, due_at)
   select project_id, endpoint_id, event_id, app_now() from wanted order by event_id
   on conflict (project_id, event_id, endpoint_id) do update set due_at = excluded.due_at, attempts = 0
-   where q.holder is null
-  returning q.event_id
+   where queued.holder is null
+  returning queued.event_id
 ),
 asked as (
   update nodes set checks_asked = checks_asked + 1
-   where id = any(array(select q.holder from wanted w join webhook_queue q
-                            on q.project_id = w.project_id and q.event_id = w.event_id
-                           and q.endpoint_id = w.endpoint_id
-                         where q.holder is not null))
+   where id = any(array(select queued.holder from wanted join webhook_queue queued
+                            on queued.project_id = wanted.project_id and queued.event_id = wanted.event_id
+                           and queued.endpoint_id = wanted.endpoint_id
+                         where queued.holder is not null))
 ),
 rested as (
   update webhook_endpoints set blocked_until = app_now()
    where project_id = $1 and id = $3 and blocked_until > app_now() and ${isFirst}
 )
-update webhook_deliveries d set status = 'pending', completed_at = null
-  from queued q
- where d.project_id = $1 and d.endpoint_id = $3 and d.event_id = q.event_id
-   and d.event_id = any($4::uuid[])`;
+update webhook_deliveries set status = 'pending', completed_at = null
+  from queued
+ where webhook_deliveries.project_id = $1 and webhook_deliveries.endpoint_id = $3
+   and webhook_deliveries.event_id = queued.event_id
+   and webhook_deliveries.event_id = any($4::uuid[])`;
 
 const REPLAY_ONE = `with ${replaySql('', 'true')}`;
 
@@ -133,17 +136,21 @@ const ADVANCED_MAX = 20;
 
 // Oldest steps first, so that all replays progress when there are more than one poll feeds.
 const FIND_RUNNING = `
-select r.project_id as "projectId", r.environment, r.after_event as "afterEvent", r.id,
-       r.endpoint_id as "endpointId", r.since, r.until, r.delivery_status as "deliveryStatus",
-       coalesce(e.status = 'enabled', false) as "isOpen",
+select webhook_replays.project_id as "projectId", webhook_replays.environment,
+       webhook_replays.after_event as "afterEvent", webhook_replays.id,
+       webhook_replays.endpoint_id as "endpointId", webhook_replays.since, webhook_replays.until,
+       webhook_replays.delivery_status as "deliveryStatus",
+       coalesce(webhook_endpoints.status = 'enabled', false) as "isOpen",
        ${DUE_MAX} - (select count(*)::int from (
-          select from webhook_queue q
-           where q.endpoint_id = r.endpoint_id and q.holder is null and q.due_at <= app_now()
-           order by q.due_at limit ${DUE_MAX}) due) as capacity
-  from webhook_replays r
-  left join webhook_endpoints e on e.project_id = r.project_id and e.id = r.endpoint_id
- where r.status = 'running'
- order by r.stepped_at
+          select from webhook_queue
+           where webhook_queue.endpoint_id = webhook_replays.endpoint_id and webhook_queue.holder is null
+             and webhook_queue.due_at <= app_now()
+           order by webhook_queue.due_at limit ${DUE_MAX}) due) as capacity
+  from webhook_replays
+  left join webhook_endpoints on webhook_endpoints.project_id = webhook_replays.project_id
+       and webhook_endpoints.id = webhook_replays.endpoint_id
+ where webhook_replays.status = 'running'
+ order by webhook_replays.stepped_at
  limit ${ADVANCED_MAX}`;
 
 type RunningReplay = Scope &

@@ -108,10 +108,10 @@ export class ColumnParameters {
     return { names: namesOf(columns), values: values.join(', '), byName };
   }
 
-  /** Returns the rows as `r`. Indexing long arrays of texts one by one would take too long. */
+  /** Returns the rows as `recipient`. Indexing long arrays of texts one by one would take too long. */
   rows(columns: readonly Column<never>[]): string {
     const arrays = columns.map((column) => this.#array(column));
-    return `unnest(${arrays.join(', ')}) as r(${namesOf(columns)})`;
+    return `unnest(${arrays.join(', ')}) as recipient(${namesOf(columns)})`;
   }
 
   #array({ type }: Column<never>): string {

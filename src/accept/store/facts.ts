@@ -5,7 +5,7 @@
  * read the whole table later. Emails with the same project, environment, key and domain (a group) share their
  * look-ups.
  *
- * The fast path (fast-path-sql.ts) uses the same conditions. In the texts, `i` is the requested email and `t` the time.
+ * The fast path (fast-path-sql.ts) uses the same conditions.
  */
 import { type Scope, scopeKey } from '../../core/scope.ts';
 import { domainOf } from '../../mail/address.ts';
@@ -43,40 +43,45 @@ const PARAMETERS = namedParameters(
 const P = PARAMETERS.sql;
 
 export const VALID_API_KEY = `
-      select k.id from api_keys k
-       where k.project_id = i.project_id and k.id = i.key_id and k.environment = i.environment
-         and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
-         and (k.domain is null or k.domain = i.domain) limit 1`;
+      select api_key.id from api_keys api_key
+       where api_key.project_id = request.project_id and api_key.id = request.key_id
+         and api_key.environment = request.environment
+         and api_key.revoked_at is null and (api_key.expires_at is null or api_key.expires_at > clock.now)
+         and (api_key.domain is null or api_key.domain = request.domain) limit 1`;
 
 /** A degraded domain is stored as `verified` (domains/domain-store.ts), because it still sends. */
 export const VERIFIED_DOMAIN = `
-      select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls,
-             d.track_opens, d.track_clicks, d.paused_at is not null as is_paused from domains d
-       where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
-         and d.deleted_at is null and d.status = 'verified' limit 1`;
+      select domain.id, domain.ed25519_verified, nullif(domain.tls, 'opportunistic') as tls,
+             domain.track_opens, domain.track_clicks, domain.paused_at is not null as is_paused from domains domain
+       where domain.project_id = request.project_id and domain.environment = request.environment
+         and domain.name = request.domain
+         and domain.deleted_at is null and domain.status = 'verified' limit 1`;
 
 const SUPPRESSED_RECIPIENTS = `
-  select json_agg(json_build_array(r.ord, s.reason, wire_time(s.expires_at)) order by r.ord)
-    from unnest(${P.recipientGroups}::int[], ${P.addressKeys}::text[]) with ordinality as r(group_number, address_key, ord)
+  select json_agg(json_build_array(recipient.ord, suppression.reason,
+                                   wire_time(suppression.expires_at)) order by recipient.ord)
+    from unnest(${P.recipientGroups}::int[], ${P.addressKeys}::text[]) with ordinality as recipient(group_number, address_key, ord)
    cross join lateral (
-      select s.reason, s.expires_at from suppressions s
-       where s.project_id = (${P.projectIds}::uuid[])[r.group_number] and s.environment = (${P.environments}::text[])[r.group_number]
-         and s.address_key = r.address_key and ${holdsBack('t.now')} limit 1) s`;
+      select suppression.reason, suppression.expires_at from suppressions suppression
+       where suppression.project_id = (${P.projectIds}::uuid[])[recipient.group_number]
+         and suppression.environment = (${P.environments}::text[])[recipient.group_number]
+         and suppression.address_key = recipient.address_key and ${holdsBack('clock.now')} limit 1) suppression`;
 
 const EARLIER = `
-  select json_agg(json_build_array(r.ord, encode(m.fingerprint, 'hex'), m.response))
-    from unnest(${P.keyedGroups}::int[], ${P.keys}::text[]) with ordinality as r(group_number, key, ord)
+  select json_agg(json_build_array(keyed.ord, encode(earlier.fingerprint, 'hex'), earlier.response))
+    from unnest(${P.keyedGroups}::int[], ${P.keys}::text[]) with ordinality as keyed(group_number, key, ord)
    cross join lateral (
-      select m.fingerprint, m.response from idempotency m
-       where m.project_id = (${P.projectIds}::uuid[])[r.group_number] and m.environment = (${P.environments}::text[])[r.group_number]
-         and m.key = r.key and m.expires_at > t.now limit 1) m`;
+      select earlier.fingerprint, earlier.response from idempotency earlier
+       where earlier.project_id = (${P.projectIds}::uuid[])[keyed.group_number]
+         and earlier.environment = (${P.environments}::text[])[keyed.group_number]
+         and earlier.key = keyed.key and earlier.expires_at > clock.now limit 1) earlier`;
 
 const limitCountJson = (prefix: '' | 'recipients_', length: string): string => `
        json_build_object(
-         'max', w.${prefix}max, 'leftInRow', w.${prefix}max - c.${prefix}used,
-         'left', w.${prefix}max - c.${prefix}used + b.${prefix}permits,
+         'max', limit_window.${prefix}max, 'leftInRow', limit_window.${prefix}max - counts.${prefix}used,
+         'left', limit_window.${prefix}max - counts.${prefix}used + blocks.${prefix}permits,
          -- Another worker may have started the window after this statement's time.
-         'resetS', least(ceil(extract(epoch from c.${prefix}started_at + ${length} - t.now)),
+         'resetS', least(ceil(extract(epoch from counts.${prefix}started_at + ${length} - clock.now)),
                          extract(epoch from ${length}))::int,
          'windowS', extract(epoch from ${length})::int)`;
 
@@ -87,24 +92,25 @@ const limitCountJson = (prefix: '' | 'recipients_', length: string): string => `
 const FACTS = {
   name: 'accept_facts',
   text: `
-select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
-       i.group_number::int as "groupNumber", k.id is not null as "isApiKeyValid",
-       case when d.id is not null then json_build_object(
-         'id', d.id, 'dualSigned', d.ed25519_verified, 'tls', d.tls, 'tracksOpens', d.track_opens,
-         'tracksClicks', d.track_clicks, 'isPaused', d.is_paused) end as domain,
-       ${limitCountJson('', 'w.length')} as emails, ${limitCountJson('recipients_', 'w.recipients_length')} as recipients,
-       w.has_blocks as "hasBlocks", b.is_to_fill as "isToFill",
-       case when i.group_number = 1 then (${SUPPRESSED_RECIPIENTS}) end as suppressed,
-       case when i.group_number = 1 then (${EARLIER}) end as earlier
-  from (select now() + skew as now from clock) t
+select clock.now, clock.now::text as "exactNow", wire_time(clock.now) as time,
+       request.group_number::int as "groupNumber", api_key.id is not null as "isApiKeyValid",
+       case when domain.id is not null then json_build_object(
+         'id', domain.id, 'dualSigned', domain.ed25519_verified, 'tls', domain.tls, 'tracksOpens', domain.track_opens,
+         'tracksClicks', domain.track_clicks, 'isPaused', domain.is_paused) end as domain,
+       ${limitCountJson('', 'limit_window.length')} as emails,
+       ${limitCountJson('recipients_', 'limit_window.recipients_length')} as recipients,
+       limit_window.has_blocks as "hasBlocks", blocks.is_to_fill as "isToFill",
+       case when request.group_number = 1 then (${SUPPRESSED_RECIPIENTS}) end as suppressed,
+       case when request.group_number = 1 then (${EARLIER}) end as earlier
+  from (select now() + skew as now from clock) clock
  cross join unnest(${P.projectIds}::uuid[], ${P.environments}::text[], ${P.keyIds}::uuid[], ${P.domains}::text[]) with ordinality
-         as i(project_id, environment, key_id, domain, group_number)
- cross join lateral (${limitWindow('true', '')}) w
- cross join lateral (${openWindows('w')}) o
- cross join lateral (select ${CURRENT_COUNTS}) c
- cross join lateral (${BLOCKS_IN_FACTS}) b
-  left join lateral (${VALID_API_KEY}) k on true
-  left join lateral (${VERIFIED_DOMAIN}) d on true`,
+         as request(project_id, environment, key_id, domain, group_number)
+ cross join lateral (${limitWindow('true', '')}) limit_window
+ cross join lateral (${openWindows('limit_window')}) open_windows
+ cross join lateral (select ${CURRENT_COUNTS}) counts
+ cross join lateral (${BLOCKS_IN_FACTS}) blocks
+  left join lateral (${VALID_API_KEY}) api_key on true
+  left join lateral (${VERIFIED_DOMAIN}) domain on true`,
 };
 
 type GroupRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &

@@ -34,26 +34,26 @@ import { holdsBack } from '../../suppressions/held-back-store.ts';
 import type { Statement } from '../../database/database.ts';
 import { namedParameters } from '../../database/parameters/named-parameters.ts';
 
-/** The same rule as `storedTracking` of decision.ts; `i` has the email's settings. */
-const TRACKING = `case when i.tracking_base is not null then
-           nullif(concat_ws('+', case when coalesce(i.track_opens, d.track_opens) then 'opens' end,
-                                 case when coalesce(i.track_clicks, d.track_clicks) then 'clicks' end),
-                  '') || ':' || i.tracking_base end`;
+/** The same rule as `storedTracking` of decision.ts; `request` has the email's settings. */
+const TRACKING = `case when request.tracking_base is not null then
+           nullif(concat_ws('+', case when coalesce(request.track_opens, domain.track_opens) then 'opens' end,
+                                 case when coalesce(request.track_clicks, domain.track_clicks) then 'clicks' end),
+                  '') || ':' || request.tracking_base end`;
 
-const WINDOW = `cross join lateral (${limitWindow('not w.has_blocks')}) w`;
+const WINDOW = `cross join lateral (${limitWindow('not limit_window.has_blocks')}) limit_window`;
 
 /** A block, or the limit row when no block is usable. */
-const WINDOW_OR_BLOCK = `cross join lateral (${limitWindow('true', '')}) m
-   cross join lateral (${openWindows('m')}) n
-   cross join lateral (${BLOCKS_IN_VIEW}) s
+const WINDOW_OR_BLOCK = `cross join lateral (${limitWindow('true', '')}) limit_row
+   cross join lateral (${openWindows('limit_row')}) open_row_windows
+   cross join lateral (${BLOCKS_IN_VIEW}) blocks
    cross join lateral (${FREE_BLOCK}
        union all
-      select w.*, null from (${limitWindow('s.is_by_row')}) w) w`;
+      select limit_window.*, null from (${limitWindow('blocks.is_by_row')}) limit_window) limit_window`;
 
 const REMAINING_WITH_BLOCKS = `
-         case when w.slot is not null then m.max - m.used + s.permits
-              when c.started_at = m.started_at then w.max - c.used + s.permits
-              else w.max - c.used end`;
+         case when limit_window.slot is not null then limit_row.max - limit_row.used + blocks.permits
+              when counts.started_at = limit_row.started_at then limit_window.max - counts.used + blocks.permits
+              else limit_window.max - counts.used end`;
 
 export type IdempotencyRow = { key: string; fingerprint: string; response: string };
 
@@ -93,34 +93,41 @@ const BATCH_KEY = KEY['key']!.replace('[ord]', '[1]');
 /** Indexes arrays where their elements are used: passing elements through the steps would copy them. */
 const candidateSql = (hasBlocks: boolean): string => `
 with email_group as materialized (
-  select i.*, t.now, to_char(t.now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as time,
-         d.id as domain_id, d.ed25519_verified as dual_signed, coalesce(i.tls, d.tls) as effective_tls,
-         ${TRACKING} as tracking, w.max, w.length, c.used, c.started_at, c.recipients_used,
-         c.recipients_started_at, ${hasBlocks ? REMAINING_WITH_BLOCKS : 'w.max - c.used'} as remaining
-         ${hasBlocks ? ', w.slot' : ''}
-    from (select now() + skew as now from clock) t
-   cross join json_to_recordset(${SHARED.groups}::json) as i(
+  select request.*, clock.now, to_char(clock.now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as time,
+         domain.id as domain_id, domain.ed25519_verified as dual_signed,
+         coalesce(request.tls, domain.tls) as effective_tls,
+         ${TRACKING} as tracking, limit_window.max, limit_window.length, counts.used, counts.started_at,
+         counts.recipients_used,
+         counts.recipients_started_at,
+         ${hasBlocks ? REMAINING_WITH_BLOCKS : 'limit_window.max - counts.used'} as remaining
+         ${hasBlocks ? ', limit_window.slot' : ''}
+    from (select now() + skew as now from clock) clock
+   cross join json_to_recordset(${SHARED.groups}::json) as request(
       group_number int, project_id uuid, environment text, project_emails int, key_id uuid, domain text,
       reply_to text[], tags jsonb, tls text, track_opens boolean, track_clicks boolean,
       tracking_base text, lifetime_s int, hand_over boolean)
    ${hasBlocks ? WINDOW_OR_BLOCK : WINDOW}
-   cross join lateral (${openWindows('w')}) o
-   cross join lateral (select ${CURRENT_COUNTS}) c
-   cross join lateral (${VALID_API_KEY}) k
-   cross join lateral (${VERIFIED_DOMAIN}) d
-   where i.project_emails <= w.max - c.used and i.project_emails <= w.recipients_max - c.recipients_used
-     and not d.is_paused
+   cross join lateral (${openWindows('limit_window')}) open_windows
+   cross join lateral (select ${CURRENT_COUNTS}) counts
+   cross join lateral (${VALID_API_KEY}) api_key
+   cross join lateral (${VERIFIED_DOMAIN}) domain
+   where request.project_emails <= limit_window.max - counts.used
+     and request.project_emails <= limit_window.recipients_max - counts.recipients_used
+     and not domain.is_paused
 ),
 candidate as (
-  select i.ord, (${SHARED.ids}::uuid[])[i.ord] as id, g.group_number, g.project_id, g.environment, g.key_id, g.now,
-         g.time, g.lifetime_s, g.hand_over, g.domain_id, g.dual_signed, g.reply_to, g.tags,
-         g.effective_tls, g.tracking
-    from generate_series(1, ${SHARED.emailCount}::int) as i(ord)
-    join email_group g on g.group_number = (${SHARED.groupNumbers}::int[])[i.ord]
-   where not exists (select from suppressions s
-                      where s.project_id = g.project_id and s.environment = g.environment
-                        and s.address_key = (${SHARED.addressKeys}::text[])[i.ord]
-                        and ${holdsBack('g.now')} offset 0)
+  select request.ord, (${SHARED.ids}::uuid[])[request.ord] as id, email_group.group_number, email_group.project_id,
+         email_group.environment, email_group.key_id, email_group.now,
+         email_group.time, email_group.lifetime_s, email_group.hand_over, email_group.domain_id,
+         email_group.dual_signed, email_group.reply_to, email_group.tags,
+         email_group.effective_tls, email_group.tracking
+    from generate_series(1, ${SHARED.emailCount}::int) as request(ord)
+    join email_group on email_group.group_number = (${SHARED.groupNumbers}::int[])[request.ord]
+   where not exists (select from suppressions suppression
+                      where suppression.project_id = email_group.project_id
+                        and suppression.environment = email_group.environment
+                        and suppression.address_key = (${SHARED.addressKeys}::text[])[request.ord]
+                        and ${holdsBack('email_group.now')} offset 0)
 ),`;
 
 const WITHOUT_KEYS = `
@@ -131,7 +138,7 @@ remembered as (
   insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
   select project_id, environment, ${KEY['key']}, decode(${KEY['fingerprint']}, 'hex'), id, ${response},
          now + interval '24 hours'
-    from candidate c
+    from candidate
    where ${KEY['key']} is not null and ${condition}
    order by 1, 2, 3
   on conflict (project_id, environment, key) do nothing
@@ -139,12 +146,12 @@ remembered as (
 ),`;
 
 const WITH_KEYS = `${rememberKeySql(
-  `replace(replace(${KEY['response']}, '@created_at', c.time), '@status', 'queued')`,
+  `replace(replace(${KEY['response']}, '@created_at', candidate.time), '@status', 'queued')`,
   'true',
 )}
 accepted as materialized (
   select * from candidate
-   where ${KEY['key']} is null or exists (select from remembered m where m.email_id = id)
+   where ${KEY['key']} is null or exists (select from remembered where remembered.email_id = id)
 ),`;
 
 /** For the emails of one request: all or none. Its key is stored with the first of them. */
@@ -157,10 +164,11 @@ accepted as materialized (
 
 const SPENDING_BLOCKS = `,
 spending_of_blocks as (
-  update limit_blocks b set permits = b.permits - s.count
-    from spent s
-   where b.project_id = s.project_id and b.environment = s.environment and b.slot = s.slot
-     and b.project_id = any(${SHARED.projectIds}::uuid[])
+  update limit_blocks set permits = limit_blocks.permits - spent.count
+    from spent
+   where limit_blocks.project_id = spent.project_id and limit_blocks.environment = spent.environment
+     and limit_blocks.slot = spent.slot
+     and limit_blocks.project_id = any(${SHARED.projectIds}::uuid[])
 )`;
 
 const STORING = `
@@ -194,21 +202,25 @@ new_events as (
 ),
 -- Endpoints are looked up once for a group, not for each event.
 ${fanOut({
-  from: 'email_group g',
-  perGroup: { row: 'g', join: 'join accepted e on e.group_number = g.group_number' },
+  from: 'email_group',
+  row: 'accepted',
+  perGroup: {
+    row: 'email_group',
+    join: 'join accepted on accepted.group_number = email_group.group_number',
+  },
   id: EVENT.byName['id']!,
-  subjectId: 'e.id',
+  subjectId: 'accepted.id',
   seq: '1',
   type: `'email.queued'`,
-  now: 'e.now',
+  now: 'accepted.now',
 })},
 counted as materialized (
-  select g.*, c.count, c.email_numbers
-    from email_group g
+  select email_group.*, stored.count, stored.email_numbers
+    from email_group
    cross join lateral (
-      select count(*)::int as count, array_agg(a.ord) as email_numbers from accepted a
-       where a.group_number = g.group_number) c
-   where c.count > 0
+      select count(*)::int as count, array_agg(accepted.ord) as email_numbers from accepted
+       where accepted.group_number = email_group.group_number) stored
+   where stored.count > 0
 ),
 -- The full path inserts a row for each email; the sums are the same.
 ${countAccepted({
@@ -228,21 +240,23 @@ spent as materialized (
     from counted group by 1, 2, 3, 4, 5, 6${hasBlocks ? ', slot' : ''}
 ),
 spending as (
-  update limit_windows l
-     set used = s.used + s.count, started_at = s.started_at,
-         recipients_used = s.recipients_used + s.count,
-         recipients_started_at = s.recipients_started_at
-    from spent s
-   where l.project_id = s.project_id and l.environment = s.environment and l.category = 'sending'
+  update limit_windows
+     set used = spent.used + spent.count, started_at = spent.started_at,
+         recipients_used = spent.recipients_used + spent.count,
+         recipients_started_at = spent.recipients_started_at
+    from spent
+   where limit_windows.project_id = spent.project_id and limit_windows.environment = spent.environment
+     and limit_windows.category = 'sending'
      -- uses the index for many projects, too, if the plan was made for few
-     and l.project_id = any(${SHARED.projectIds}::uuid[])${hasBlocks ? ' and s.slot is null' : ''}
+     and limit_windows.project_id = any(${SHARED.projectIds}::uuid[])${hasBlocks ? ' and spent.slot is null' : ''}
 )${hasBlocks ? SPENDING_BLOCKS : ''}
-select c.email_numbers, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.now as created_at,
-       c.time, c.max as "limit", c.remaining,
-       ceil(extract(epoch from c.started_at + c.length - c.now))::int as reset_s,
-       extract(epoch from c.length)::int as window_s,
+select counted.email_numbers, counted.domain_id, counted.dual_signed, counted.effective_tls as tls, counted.tracking,
+       counted.now as created_at,
+       counted.time, counted.max as "limit", counted.remaining,
+       ceil(extract(epoch from counted.started_at + counted.length - counted.now))::int as reset_s,
+       extract(epoch from counted.length)::int as window_s,
        (select count(*) from queued_webhooks)::int as "queuedWebhooks"
-  from counted c`;
+  from counted`;
 
 /** A row of a statement: a group of emails. The statement may store only some of them. */
 export type GroupRow = {

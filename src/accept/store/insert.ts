@@ -108,34 +108,36 @@ const PARAMETERS = namedParameters(
 const P = PARAMETERS.sql;
 
 const GUARD = `
-with t as materialized (select ${P.now}::timestamptz as now),
+with clock as materialized (select ${P.now}::timestamptz as now),
 windows as materialized (
-  select w.project_id, w.environment, i.emails, i.recipients, c.*,
-         i.emails <= w.max - c.used and i.recipients <= w.recipients_max - c.recipients_used
+  select limit_window.project_id, limit_window.environment, request.emails, request.recipients, counts.*,
+         request.emails <= limit_window.max - counts.used
+           and request.recipients <= limit_window.recipients_max - counts.recipients_used
            as has_room
-    from t
+    from clock
    cross join ${DEMANDS}
-   cross join lateral (${limitWindow(withLockTimeout(P.lockTimeoutMs))}) w
-   cross join lateral (${openWindows('w')}) o
-   cross join lateral (select ${CURRENT_COUNTS}) c
+   cross join lateral (${limitWindow(withLockTimeout(P.lockTimeoutMs))}) limit_window
+   cross join lateral (${openWindows('limit_window')}) open_windows
+   cross join lateral (select ${CURRENT_COUNTS}) counts
 ),
 guard as materialized (
-  select t.now > app_now() - ${FACTS_AGE_MAX}
+  select clock.now > app_now() - ${FACTS_AGE_MAX}
          and (select count(*) from windows where has_room) = cardinality(${DEMAND_PROJECTS}) as holds
-    from t
+    from clock
 )`;
 
 const SPENDING = `
 spending as (
-  update limit_windows l
-     set used = w.used + w.emails, started_at = w.started_at,
-         recipients_used = w.recipients_used + w.recipients,
-         recipients_started_at = w.recipients_started_at
-    from windows w, guard
-   where guard.holds and l.project_id = w.project_id and l.environment = w.environment
-     and l.category = 'sending'
+  update limit_windows
+     set used = windows.used + windows.emails, started_at = windows.started_at,
+         recipients_used = windows.recipients_used + windows.recipients,
+         recipients_started_at = windows.recipients_started_at
+    from windows, guard
+   where guard.holds and limit_windows.project_id = windows.project_id
+     and limit_windows.environment = windows.environment
+     and limit_windows.category = 'sending'
      -- uses the index for many projects, too, if the plan was made for few
-     and l.project_id = any(${DEMAND_PROJECTS})
+     and limit_windows.project_id = any(${DEMAND_PROJECTS})
 )`;
 
 const parameters = new ColumnParameters(DEMAND_PARAMETERS + Object.keys(P).length);
@@ -147,26 +149,27 @@ const RECIPIENTS = parameters.rows([...RECIPIENT_DECISION_COLUMNS, ...RECIPIENT_
 
 const STORING = `
 accepted as materialized (
-  select a.*, t.now, coalesce(a.scheduled_at, t.now) as starts_at
-    from t, guard, lateral (
+  select accepted.*, clock.now, coalesce(accepted.scheduled_at, clock.now) as starts_at
+    from clock, guard, lateral (
       select ord, ${COMMON_SQL.map(([name, sql]) => `${sql} as ${name}`).join(', ')}
-        from generate_series(1, ${P.emailCount}::int) as ord where guard.holds) a
+        from generate_series(1, ${P.emailCount}::int) as ord where guard.holds) accepted
 ),
 recipient as materialized (
-  select r.*, a.project_id, a.environment, a.id as email_id, a.now, a.starts_at, a.lifetime_s,
-         a.on_hold, a.lease_id
-    from ${RECIPIENTS} join accepted a on a.ord = r.ord
+  select recipient.*, accepted.project_id, accepted.environment, accepted.id as email_id, accepted.now,
+         accepted.starts_at, accepted.lifetime_s,
+         accepted.on_hold, accepted.lease_id
+    from ${RECIPIENTS} join accepted on accepted.ord = recipient.ord
 ),
 remembered as (
-  insert into idempotency as m (project_id, environment, key, fingerprint, email_id, response,
-                                expires_at)
+  insert into idempotency (project_id, environment, key, fingerprint, email_id, response,
+                           expires_at)
   select project_id, environment, ${DECISION_SQL['key']}, decode(${DECISION_SQL['fingerprint']}, 'hex'), id,
          ${DECISION_SQL['response']}, now + interval '24 hours'
     from accepted where ${DECISION_SQL['key']} is not null order by 1, 2, 3
   on conflict (project_id, environment, key) do update
      set fingerprint = excluded.fingerprint, email_id = excluded.email_id,
          response = excluded.response, expires_at = excluded.expires_at
-   where m.expires_at <= (select now from t)
+   where idempotency.expires_at <= (select now from clock)
   returning 1
 ),
 new_emails as (

@@ -25,21 +25,23 @@ const SEARCH_PAUSE_MS = 400;
 
 /** Reads the columns of an EmailResult that insert.ts stored. Change both together. */
 const FIND_EMAILS = `
-select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
-       e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,
-       c.tls, c.tracking,
-       (select array_agg(r.position) from recipients r
-         where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
+select email.id, wire_time(email.created_at) as created_at, email.created_at as at,
+       email.scheduled_at is not null as is_scheduled, email.domain_id, email.dual_signed,
+       content.tls, content.tracking,
+       (select array_agg(recipients.position) from recipients
+         where recipients.project_id = email.project_id and recipients.email_id = email.id
+           and recipients.status = 'suppressed')
          as suppressed_positions,
-       coalesce((select bool_or(q.held) from queue q
-                  where q.project_id = e.project_id and q.email_id = e.id), false) as is_on_hold
-  from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
+       coalesce((select bool_or(queue.held) from queue
+                  where queue.project_id = email.project_id and queue.email_id = email.id), false) as is_on_hold
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) as request(project_id, environment, id)
  cross join lateral (
-    select * from emails e
-     where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id limit 1) e
+    select * from emails email
+     where email.project_id = request.project_id and email.environment = request.environment
+       and email.id = request.id limit 1) email
   left join lateral (
-    select c.tls, c.tracking from contents c
-     where c.project_id = e.project_id and c.email_id = e.id limit 1) c on true`;
+    select content.tls, content.tracking from contents content
+     where content.project_id = email.project_id and content.email_id = email.id limit 1) content on true`;
 
 type FoundEmail = {
   id: string;

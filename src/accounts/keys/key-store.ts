@@ -67,13 +67,13 @@ export async function createKey(
 }
 
 const FIND_CALLERS = `
-select encode(k.sha256, 'hex') as hash, k.project_id as "projectId", k.environment,
-       p.organization_id as "organizationId", k.id as "keyId", k.permission, k.domain,
-       k.expires_at as "expiresAt"
-  from api_keys k
-  join projects p on p.id = k.project_id
- where k.sha256 in (select decode(h, 'hex') from unnest($1::text[]) h)
-   and k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now())`;
+select encode(api_keys.sha256, 'hex') as hash, api_keys.project_id as "projectId", api_keys.environment,
+       projects.organization_id as "organizationId", api_keys.id as "keyId", api_keys.permission, api_keys.domain,
+       api_keys.expires_at as "expiresAt"
+  from api_keys
+  join projects on projects.id = api_keys.project_id
+ where api_keys.sha256 in (select decode(hash, 'hex') from unnest($1::text[]) hash)
+   and api_keys.revoked_at is null and (api_keys.expires_at is null or api_keys.expires_at > app_now())`;
 
 export async function findCallers(
   db: Queryable,
@@ -166,9 +166,9 @@ with found as materialized (
      for update
 ),
 ending as (
-  update api_keys k set expires_at = least(k.expires_at, app_now() + $10 * interval '1 second')
-    from found f where k.project_id = $1 and k.project_id = f.project_id and k.id = f.id
-  returning k.expires_at
+  update api_keys set expires_at = least(api_keys.expires_at, app_now() + $10 * interval '1 second')
+    from found where api_keys.project_id = $1 and api_keys.project_id = found.project_id and api_keys.id = found.id
+  returning api_keys.expires_at
 ),
 made as (
   insert into api_keys (project_id, id, environment, name, sha256, hint, permission, domain,
@@ -277,12 +277,12 @@ export async function removeShortLivedKey(
 const ENDED_KEYS_MAX = 1_000;
 
 const FORGET_ENDED = `
-delete from api_keys k
+delete from api_keys
  using (select project_id, id,
                row_number() over (partition by project_id, environment order by id desc) as place
           from api_keys
          where revoked_at is not null or expires_at <= app_now()) ended
- where k.project_id = ended.project_id and k.id = ended.id and ended.place > $2
+ where api_keys.project_id = ended.project_id and api_keys.id = ended.id and ended.place > $2
    and ended.place <= $2::int + $1::int
 returning 1`;
 
@@ -304,10 +304,10 @@ function limitsOf({ permission, domain, expiresAt }: KeyLimits): unknown[] {
 }
 
 const TOUCH = `
-update api_keys k set last_used_at = date_trunc('minute', app_now())
+update api_keys set last_used_at = date_trunc('minute', app_now())
   from unnest($1::uuid[], $2::uuid[]) as used(project_id, id)
- where k.project_id = used.project_id and k.id = used.id
-   and (k.last_used_at is null or k.last_used_at < date_trunc('minute', app_now()))`;
+ where api_keys.project_id = used.project_id and api_keys.id = used.id
+   and (api_keys.last_used_at is null or api_keys.last_used_at < date_trunc('minute', app_now()))`;
 
 /** Records the last use of keys, to the minute: at most one write per key and minute. */
 export async function recordLastUse(

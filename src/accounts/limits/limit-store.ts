@@ -19,14 +19,15 @@ type Window = { max: number; used: number; reset_s: number; window_s: number };
 
 // `used` stops one above `max`, which distinguishes a refusal from the last permit.
 const TAKE = `
-insert into limit_windows as w (project_id, environment, category, started_at, used)
+insert into limit_windows (project_id, environment, category, started_at, used)
 values ($1, $2, $3, app_now(), 1)
 on conflict (project_id, environment, category) do update
    set (started_at, used) = (
-         select case when open then w.started_at else app_now() end,
-                case when open then least(w.used, coalesce(w.max, $4)) + 1 else 1 end
-           from (select w.started_at + coalesce(w.window_s, $5) * interval '1 second' > app_now()
-                        and w.started_at < app_now() + interval '1 minute' as open) is_open)
+         select case when open then limit_windows.started_at else app_now() end,
+                case when open then least(limit_windows.used, coalesce(limit_windows.max, $4)) + 1 else 1 end
+           from (select limit_windows.started_at + coalesce(limit_windows.window_s, $5) * interval '1 second'
+                          > app_now()
+                        and limit_windows.started_at < app_now() + interval '1 minute' as open) is_open)
 returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as window_s,
           ceil(extract(epoch from started_at + coalesce(window_s, $5) * interval '1 second'
                                   - app_now()))::int as reset_s`;
@@ -52,19 +53,20 @@ export async function countRequest(
 
 const PEEK = `
 select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
-       case when is_open then used - coalesce(b.permits, 0) else 0 end as used,
+       case when is_open then used - coalesce(blocks.permits, 0) else 0 end as used,
        case when is_open then ceil(extract(epoch from ends_at - app_now()))::int
             else coalesce(window_s, $5)::int end as reset_s
-  from limit_windows w,
-       lateral (select w.started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) e,
-       lateral (select ends_at > app_now() and w.started_at < app_now() + interval '1 minute'
-                       as is_open) o
+  from limit_windows limit_window,
+       lateral (select limit_window.started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) ending,
+       lateral (select ends_at > app_now() and limit_window.started_at < app_now() + interval '1 minute'
+                       as is_open) state
   left join lateral (
     -- permits that a worker reserved and has not used (accept/store/limits/limit-blocks.ts)
-    select sum(b.permits)::int as permits from limit_blocks b
-     where w.category = 'sending' and b.project_id = w.project_id
-       and b.environment = w.environment and b.started_at = w.started_at) b on true
- where w.project_id = $1 and w.environment = $2 and w.category = $3`;
+    select sum(blocks.permits)::int as permits from limit_blocks blocks
+     where limit_window.category = 'sending' and blocks.project_id = limit_window.project_id
+       and blocks.environment = limit_window.environment
+       and blocks.started_at = limit_window.started_at) blocks on true
+ where limit_window.project_id = $1 and limit_window.environment = $2 and limit_window.category = $3`;
 
 export async function peekLimit(
   db: Queryable,
@@ -84,39 +86,42 @@ export async function peekLimit(
 // The row of sending also contains the limit on recipients. Dry runs use the limit of sending.
 // A limit without a maximum is not listed.
 const LIST = `
-select d.category, coalesce(w.max, d.max)::int as max,
-       coalesce(w.window_s, d.window_s)::int as window_s, w.max is not null as "isOwn",
-       case when o.is_open then w.used - coalesce(b.permits, 0) else 0 end as used,
-       case when o.is_open then ceil(extract(epoch from e.ends_at - app_now()))::int
-            else coalesce(w.window_s, d.window_s)::int end as reset_s
-  from unnest($3::text[], $4::int[], $5::int[]) with ordinality d(category, max, window_s, place)
+select listed.category, coalesce(limit_window.max, listed.max)::int as max,
+       coalesce(limit_window.window_s, listed.window_s)::int as window_s, limit_window.max is not null as "isOwn",
+       case when state.is_open then limit_window.used - coalesce(blocks.permits, 0) else 0 end as used,
+       case when state.is_open then ceil(extract(epoch from ending.ends_at - app_now()))::int
+            else coalesce(limit_window.window_s, listed.window_s)::int end as reset_s
+  from unnest($3::text[], $4::int[], $5::int[]) with ordinality listed(category, max, window_s, place)
   left join lateral (
-    select l.max, l.window_s, l.started_at, l.used from limit_windows l
-     where l.project_id = $1 and l.environment = $2 and l.category = d.category
-       and d.category <> 'dry_runs'
+    select counted.max, counted.window_s, counted.started_at, counted.used from limit_windows counted
+     where counted.project_id = $1 and counted.environment = $2 and counted.category = listed.category
+       and listed.category <> 'dry_runs'
     union all
-    select l.recipients_max, l.recipients_window_s, l.recipients_started_at, l.recipients_used
-      from limit_windows l
-     where l.project_id = $1 and l.environment = $2 and l.category = 'sending'
-       and d.category = 'recipients'
+    select counted.recipients_max, counted.recipients_window_s, counted.recipients_started_at, counted.recipients_used
+      from limit_windows counted
+     where counted.project_id = $1 and counted.environment = $2 and counted.category = 'sending'
+       and listed.category = 'recipients'
     union all
-    select s.max, s.window_s, l.started_at, l.used
+    select sending.max, sending.window_s, counted.started_at, counted.used
       from (select 1) once
-      left join limit_windows s on s.project_id = $1 and s.environment = $2 and s.category = 'sending'
-      left join limit_windows l on l.project_id = $1 and l.environment = $2 and l.category = 'dry_runs'
-     where d.category = 'dry_runs') w on true
+      left join limit_windows sending on sending.project_id = $1 and sending.environment = $2
+           and sending.category = 'sending'
+      left join limit_windows counted on counted.project_id = $1 and counted.environment = $2
+           and counted.category = 'dry_runs'
+     where listed.category = 'dry_runs') limit_window on true
  cross join lateral (
-    select w.started_at + coalesce(w.window_s, d.window_s) * interval '1 second' as ends_at) e
+    select limit_window.started_at + coalesce(limit_window.window_s, listed.window_s) * interval '1 second'
+      as ends_at) ending
  cross join lateral (
-    select e.ends_at > app_now() and w.started_at < app_now() + interval '1 minute' as is_open) o
+    select ending.ends_at > app_now() and limit_window.started_at < app_now() + interval '1 minute' as is_open) state
   left join lateral (
-    select sum(b.permits)::int as permits from limit_blocks b
-     where b.project_id = $1 and b.environment = $2
-       and case d.category when 'sending' then b.started_at = w.started_at
-                           when 'recipients' then b.recipients_started_at = w.started_at
-                           else false end) b on true
- where coalesce(w.max, d.max) is not null
- order by d.place`;
+    select sum(blocks.permits)::int as permits from limit_blocks blocks
+     where blocks.project_id = $1 and blocks.environment = $2
+       and case listed.category when 'sending' then blocks.started_at = limit_window.started_at
+                           when 'recipients' then blocks.recipients_started_at = limit_window.started_at
+                           else false end) blocks on true
+ where coalesce(limit_window.max, listed.max) is not null
+ order by listed.place`;
 
 type AnyCategory = ScopeCategory | 'recipients' | 'dry_runs';
 
@@ -149,13 +154,13 @@ export async function listLimits<Category extends AnyCategory>(
 }
 
 const COUNT_FAILURE = `
-insert into auth_windows as w (client, started_at, used) values ($1, app_now(), 1)
+insert into auth_windows (client, started_at, used) values ($1, app_now(), 1)
 on conflict (client) do update
    set (started_at, used) = (
-         select case when open then w.started_at else app_now() end,
-                case when open then least(w.used, $2) + 1 else 1 end
-           from (select w.started_at + $3 * interval '1 second' > app_now()
-                        and w.started_at < app_now() + interval '1 minute' as open) is_open)
+         select case when open then auth_windows.started_at else app_now() end,
+                case when open then least(auth_windows.used, $2) + 1 else 1 end
+           from (select auth_windows.started_at + $3 * interval '1 second' > app_now()
+                        and auth_windows.started_at < app_now() + interval '1 minute' as open) is_open)
 returning $2::int as max, used, $3::int as window_s,
           ceil(extract(epoch from started_at + $3 * interval '1 second' - app_now()))::int
           as reset_s`;

@@ -133,10 +133,10 @@ export async function changeRole(
 
 const DELETE = `
 with keys as (
-  update api_keys k set revoked_at = app_now() from members m, projects p
-   where m.id = $1 and p.organization_id = m.organization_id
-     and k.project_id = p.id and k.environment in ('live', 'test')
-     and k.member_id = m.id and k.revoked_at is null
+  update api_keys set revoked_at = app_now() from members, projects
+   where members.id = $1 and projects.organization_id = members.organization_id
+     and api_keys.project_id = projects.id and api_keys.environment in ('live', 'test')
+     and api_keys.member_id = members.id and api_keys.revoked_at is null
 )
 delete from members where id = $1`;
 

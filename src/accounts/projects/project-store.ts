@@ -77,11 +77,11 @@ export type OwnedTable = 'api_keys' | 'domains' | 'emails' | 'webhook_endpoints'
 
 // Looks in one project after another, because the index lists the id after project and environment.
 const findScope = (table: OwnedTable) => `
-select p.id as "projectId", t.environment
-  from projects p cross join unnest($2::text[]) environment
+select projects.id as "projectId", found.environment
+  from projects cross join unnest($2::text[]) environment
  cross join lateral (
     select environment from ${table}
-     where project_id = p.id and environment = environment.environment and id = $1 limit 1) t
+     where project_id = projects.id and environment = environment.environment and id = $1 limit 1) found
  limit 1`;
 
 /** Returns the scope of this id, or null. For the operator's command line only. */

@@ -15,8 +15,8 @@ const OVERLAP = `interval '1 minute'`;
 /** Limit on sessions of a member. Signing in again ends the oldest. */
 const SESSIONS_MAX = 20;
 
-const IS_VALID = `s.created_at > app_now() - interval '${SESSION_DAYS} days'
-   and s.last_used_at > app_now() - interval '${IDLE_DAYS} days'`;
+const IS_VALID = `sessions.created_at > app_now() - interval '${SESSION_DAYS} days'
+   and sessions.last_used_at > app_now() - interval '${IDLE_DAYS} days'`;
 
 type NewSession = {
   memberId: string;
@@ -64,32 +64,34 @@ export type SessionState = {
 /** Writes that have to follow the look-up. */
 type NeededWrites = { isUnseen: boolean; mayReplace: boolean; isFirstUse: boolean };
 
-const STATE = `s.id, s.created_at as "createdAt",
-       least(s.created_at + interval '${SESSION_DAYS} days',
-             s.last_used_at + interval '${IDLE_DAYS} days') as "expiresAt",
-       m.id as "memberId", m.organization_id as "organizationId", m.email, m.name, m.role,
-       m.totp_enabled_at is not null as "totpEnabled", p.id as "projectId", k.id as "keyId"`;
+const STATE = `sessions.id, sessions.created_at as "createdAt",
+       least(sessions.created_at + interval '${SESSION_DAYS} days',
+             sessions.last_used_at + interval '${IDLE_DAYS} days') as "expiresAt",
+       members.id as "memberId", members.organization_id as "organizationId", members.email, members.name,
+       members.role, members.totp_enabled_at is not null as "totpEnabled", projects.id as "projectId",
+       api_keys.id as "keyId"`;
 
 // $2: project; $3: environment.
 const IN_SCOPE = `
-  join members m on m.id = s.member_id
+  join members on members.id = sessions.member_id
   left join lateral (
-    select p.id from projects p
-     where p.organization_id = m.organization_id and ($2::uuid is null or p.id = $2)
-     order by p.id limit 1) p on true
-  left join api_keys k on k.project_id = p.id and k.environment = $3 and k.member_id = m.id
-                      and k.revoked_at is null`;
+    select projects.id from projects
+     where projects.organization_id = members.organization_id and ($2::uuid is null or projects.id = $2)
+     order by projects.id limit 1) projects on true
+  left join api_keys on api_keys.project_id = projects.id and api_keys.environment = $3
+       and api_keys.member_id = members.id
+                      and api_keys.revoked_at is null`;
 
 const FIND = `
-select ${STATE}, s.last_used_at < app_now() - interval '1 minute' as "isUnseen",
-       t.expires_at is null and t.created_at < app_now() - ${ROTATE_AFTER}
-         and (t.replaced_at is null or t.replaced_at < app_now() - ${OVERLAP}) as "mayReplace",
-       exists (select from session_tokens o
-                where o.session_id = s.id and o.expires_at is null
-                  and o.created_at < t.created_at) as "isFirstUse"
-  from session_tokens t
-  join sessions s on s.id = t.session_id${IN_SCOPE}
- where t.sha256 = $1 and (t.expires_at is null or t.expires_at > app_now()) and ${IS_VALID}`;
+select ${STATE}, sessions.last_used_at < app_now() - interval '1 minute' as "isUnseen",
+       token.expires_at is null and token.created_at < app_now() - ${ROTATE_AFTER}
+         and (token.replaced_at is null or token.replaced_at < app_now() - ${OVERLAP}) as "mayReplace",
+       exists (select from session_tokens other_token
+                where other_token.session_id = sessions.id and other_token.expires_at is null
+                  and other_token.created_at < token.created_at) as "isFirstUse"
+  from session_tokens token
+  join sessions on sessions.id = token.session_id${IN_SCOPE}
+ where token.sha256 = $1 and (token.expires_at is null or token.expires_at > app_now()) and ${IS_VALID}`;
 
 export type RequestedScope = { projectId: string | null; environment: Environment };
 
@@ -103,8 +105,8 @@ export async function findSession(
 }
 
 const FIND_BY_ID = `
-select ${STATE} from sessions s${IN_SCOPE}
- where s.id = $1 and ${IS_VALID}`;
+select ${STATE} from sessions${IN_SCOPE}
+ where sessions.id = $1 and ${IS_VALID}`;
 
 export async function findSessionById(
   db: Queryable,
@@ -118,10 +120,10 @@ const TOUCH = `
 with used as (
   update sessions set last_used_at = app_now() where id = $1
 )
-update session_tokens o set expires_at = app_now() + ${OVERLAP}
-  from session_tokens t
- where t.sha256 = $2 and o.session_id = $1 and o.expires_at is null
-   and o.created_at < t.created_at`;
+update session_tokens other_token set expires_at = app_now() + ${OVERLAP}
+  from session_tokens token
+ where token.sha256 = $2 and other_token.session_id = $1 and other_token.expires_at is null
+   and other_token.created_at < token.created_at`;
 
 /** Records a use of the session. An older token then expires after the overlap, because the newest has arrived. */
 export async function touchSession(db: Queryable, id: string, sha256: Buffer): Promise<void> {
@@ -137,8 +139,8 @@ with present as (
      and (replaced_at is null or replaced_at < app_now() - ${OVERLAP})
   returning created_at
 ), lost as (
-  delete from session_tokens n using present t
-   where n.session_id = $1 and n.created_at > t.created_at and n.created_at < app_now() - ${OVERLAP}
+  delete from session_tokens newer using present
+   where newer.session_id = $1 and newer.created_at > present.created_at and newer.created_at < app_now() - ${OVERLAP}
 )
 insert into session_tokens (sha256, session_id, created_at)
 select $3, $1, app_now() from present
@@ -183,10 +185,10 @@ export type OwnSession = {
 };
 
 const LIST = `
-select s.id, s.network, s.user_agent as "userAgent", s.created_at as "createdAt",
-       s.last_used_at as "lastUsedAt"
-  from sessions s where s.member_id = $1 and ${IS_VALID}
- order by s.id desc`;
+select sessions.id, sessions.network, sessions.user_agent as "userAgent", sessions.created_at as "createdAt",
+       sessions.last_used_at as "lastUsedAt"
+  from sessions where sessions.member_id = $1 and ${IS_VALID}
+ order by sessions.id desc`;
 
 export function listSessions(db: Queryable, memberId: string): Promise<OwnSession[]> {
   return db.query<OwnSession>(LIST, [memberId]);
@@ -194,7 +196,7 @@ export function listSessions(db: Queryable, memberId: string): Promise<OwnSessio
 
 const FORGET = `
 delete from sessions where ctid = any(array(
-  select s.ctid from sessions s where not (${IS_VALID}) limit $1))
+  select sessions.ctid from sessions where not (${IS_VALID}) limit $1))
 returning 1`;
 
 const FORGET_TOKENS = `

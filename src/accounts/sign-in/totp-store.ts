@@ -13,12 +13,12 @@ export type Totp = {
 };
 
 const FIND = `
-select m.email, o.name as organization, m.totp_secret as secret,
-       m.totp_enabled_at is not null as "isEnabled",
-       (select count(*)::int from recovery_codes r where r.member_id = m.id) as "codesLeft",
+select members.email, organizations.name as organization, members.totp_secret as secret,
+       members.totp_enabled_at is not null as "isEnabled",
+       (select count(*)::int from recovery_codes where recovery_codes.member_id = members.id) as "codesLeft",
        extract(epoch from app_now())::float8 as "nowS"
-  from members m join organizations o on o.id = m.organization_id
- where m.id = $1`;
+  from members join organizations on organizations.id = members.organization_id
+ where members.id = $1`;
 
 export async function findTotp(db: Queryable, memberId: string): Promise<Totp | null> {
   return (await db.query<Totp>(FIND, [memberId]))[0] ?? null;

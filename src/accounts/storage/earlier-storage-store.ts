@@ -11,12 +11,15 @@ import type { Queryable } from '../../database/database.ts';
 
 /** Postgres knows these lengths without reading the values. */
 const BYTES = `
-       (select count(*) from recipients r where r.project_id = e.project_id and r.email_id = e.id) * ${RECIPIENT_BYTES}
-       + octet_length(e.tags::text) + octet_length(e.metadata::text)
-       + coalesce((select coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.large_html), 0)
-                          + coalesce(octet_length(c.body_text), 0) + coalesce(octet_length(c.raw), 0)
-                          + coalesce(pg_column_size(c.attachments), 0) + coalesce(pg_column_size(c.headers), 0)
-                     from contents c where c.project_id = e.project_id and c.email_id = e.id), 0)`;
+       (select count(*) from recipients where recipients.project_id = email.project_id
+        and recipients.email_id = email.id) * ${RECIPIENT_BYTES}
+       + octet_length(email.tags::text) + octet_length(email.metadata::text)
+       + coalesce((select coalesce(octet_length(contents.html), 0) + coalesce(octet_length(contents.large_html), 0)
+                          + coalesce(octet_length(contents.body_text), 0) + coalesce(octet_length(contents.raw), 0)
+                          + coalesce(pg_column_size(contents.attachments), 0)
+                          + coalesce(pg_column_size(contents.headers), 0)
+                     from contents where contents.project_id = email.project_id
+                       and contents.email_id = email.id), 0)`;
 
 // The batch is not joined with the position, so Postgres reads it in index order, however much mail there is.
 // While another machine has the row, `skip locked` leaves nothing to do. Mail that arrived after `before` is
@@ -26,36 +29,37 @@ with place as materialized (
   select * from storage_earlier for update skip locked
 ),
 batch as materialized (
-  select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.tags, e.metadata
-    from emails e
-   where (e.project_id, e.environment, e.id)
+  select email.project_id, email.environment, email.id, email.created_at, email.scheduled_at, email.tags,
+         email.metadata
+    from emails email
+   where (email.project_id, email.environment, email.id)
          > ((select project_id from place), (select environment from place), (select email_id from place))
-   order by e.project_id, e.environment, e.id
+   order by email.project_id, email.environment, email.id
    limit $1
 ),
 counted as materialized (
-  select e.project_id, (greatest(e.created_at, e.scheduled_at) at time zone 'UTC')::date as day,
+  select email.project_id, (greatest(email.created_at, email.scheduled_at) at time zone 'UTC')::date as day,
          sum(${BYTES})::bigint as bytes
-    from batch e, place
-   where e.created_at < place.before
+    from batch email, place
+   where email.created_at < place.before
    group by 1, 2
 ),
 total as (
-  insert into storage as s (project_id, bytes)
+  insert into storage (project_id, bytes)
   select project_id, sum(bytes)::bigint from counted group by 1
-  on conflict (project_id) do update set bytes = s.bytes + excluded.bytes
+  on conflict (project_id) do update set bytes = storage.bytes + excluded.bytes
 ),
 days as (
-  insert into storage_days as d (project_id, day, bytes)
+  insert into storage_days (project_id, day, bytes)
   select project_id, day, bytes from counted
-  on conflict (project_id, day) do update set bytes = d.bytes + excluded.bytes
+  on conflict (project_id, day) do update set bytes = storage_days.bytes + excluded.bytes
 ),
 last as (
   select project_id, environment, id from batch order by project_id desc, environment desc, id desc limit 1
 ),
 moved as (
-  update storage_earlier p set project_id = l.project_id, environment = l.environment, email_id = l.id
-    from last l
+  update storage_earlier set project_id = last.project_id, environment = last.environment, email_id = last.id
+    from last
 ),
 ended as (
   delete from storage_earlier where exists (select from place) and not exists (select from batch)

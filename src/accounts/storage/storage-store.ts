@@ -23,32 +23,32 @@ export type StorageState = {
 /** `day` in the form 2026-11-25. */
 export type Reservation = { projectId: string; day: string; bytes: number };
 
-const MAX = 'coalesce(p.storage_bytes_max, i.storage_bytes_max)';
+const MAX = 'coalesce(projects.storage_bytes_max, installation.storage_bytes_max)';
 
 /** A chunk is at most this fraction of a maximum, because several workers share the maximum. */
 const CHUNKS_OF_MAX = 64;
 
 const RESERVE = `
 with most as materialized (
-  select ${MAX} as bytes from projects p, installation i where p.id = $1
+  select ${MAX} as bytes from projects, installation where projects.id = $1
 ),
 wanted as materialized (
   select greatest($3::bigint, least($4::bigint, most.bytes / ${CHUNKS_OF_MAX})) as bytes from most
 ),
 reserved as (
-  insert into storage as s (project_id, bytes)
+  insert into storage (project_id, bytes)
   select $1, wanted.bytes from wanted, most where wanted.bytes <= coalesce(most.bytes, wanted.bytes)
-  on conflict (project_id) do update set bytes = s.bytes + excluded.bytes
-   where (select most.bytes is null or s.bytes + excluded.bytes <= most.bytes from most)
+  on conflict (project_id) do update set bytes = storage.bytes + excluded.bytes
+   where (select most.bytes is null or storage.bytes + excluded.bytes <= most.bytes from most)
   returning project_id
 ),
 day as (
-  insert into storage_days as d (project_id, day, bytes)
+  insert into storage_days (project_id, day, bytes)
   select reserved.project_id, $2::date, wanted.bytes from reserved, wanted
-  on conflict (project_id, day) do update set bytes = d.bytes + excluded.bytes
+  on conflict (project_id, day) do update set bytes = storage_days.bytes + excluded.bytes
 )
 select (select wanted.bytes from reserved, wanted) as bytes, most.bytes as "maxBytes",
-       coalesce((select s.bytes from storage s where s.project_id = $1), 0) as "usedBytes"
+       coalesce((select storage.bytes from storage where storage.project_id = $1), 0) as "usedBytes"
   from most`;
 
 /**
@@ -70,8 +70,8 @@ const RELEASE = `
 with total as (
   update storage set bytes = greatest(0, bytes - $3::bigint) where project_id = $1 returning project_id
 )
-update storage_days d set bytes = greatest(0, d.bytes - $3)
-  from total where d.project_id = total.project_id and d.day = $2::date`;
+update storage_days set bytes = greatest(0, storage_days.bytes - $3)
+  from total where storage_days.project_id = total.project_id and storage_days.day = $2::date`;
 
 export async function releaseStorage(
   db: Queryable,
@@ -81,10 +81,10 @@ export async function releaseStorage(
 }
 
 const READ = `
-select coalesce(s.bytes, 0) as "usedBytes", ${MAX} as "maxBytes"
-  from projects p cross join installation i
-  left join storage s on s.project_id = p.id
- where p.id = $1`;
+select coalesce(storage.bytes, 0) as "usedBytes", ${MAX} as "maxBytes"
+  from projects cross join installation
+  left join storage on storage.project_id = projects.id
+ where projects.id = $1`;
 
 export async function readStorage(db: Queryable, projectId: string): Promise<StorageState> {
   const [row] = await db.query<StorageState>(READ, [projectId]);
@@ -92,10 +92,10 @@ export async function readStorage(db: Queryable, projectId: string): Promise<Sto
 }
 
 const LIST = `
-select p.id as "projectId", p.name, coalesce(s.bytes, 0) as "usedBytes", ${MAX} as "maxBytes"
-  from projects p cross join installation i
-  left join storage s on s.project_id = p.id
- order by p.id`;
+select projects.id as "projectId", projects.name, coalesce(storage.bytes, 0) as "usedBytes", ${MAX} as "maxBytes"
+  from projects cross join installation
+  left join storage on storage.project_id = projects.id
+ order by projects.id`;
 
 export type ProjectStorage = StorageState & { projectId: string; name: string };
 
@@ -125,21 +125,23 @@ export async function setStorageDefault(db: Queryable, bytes: number | null): Pr
 // (retention/retention-store.ts).
 const FORGET = `
 with kept as (
-  select p.id, k.hours, case when k.hours < least(coalesce($1::int, $2), coalesce($2::int, $1))
-                               or k.hours < ${SHORT_RETENTION_H} then 0 else ${WEEK_MS / 3_600_000} end as more_hours
-    from projects p
-   cross join lateral (select least(p.retention_content_h, p.retention_metadata_h, $1, $2) as hours) k
-   where k.hours is not null
+  select projects.id, kept.hours, case when kept.hours < least(coalesce($1::int, $2), coalesce($2::int, $1))
+                               or kept.hours < ${SHORT_RETENTION_H} then 0 else ${WEEK_MS / 3_600_000} end
+                                 as more_hours
+    from projects
+   cross join lateral (select least(projects.retention_content_h, projects.retention_metadata_h, $1, $2)
+                       as hours) kept
+   where kept.hours is not null
 ),
 gone as (
-  delete from storage_days d using kept k
-   where d.project_id = k.id
-     and d.day + 1 < app_now() - (k.hours + k.more_hours) * interval '1 hour'
-  returning d.project_id, d.bytes
+  delete from storage_days using kept
+   where storage_days.project_id = kept.id
+     and storage_days.day + 1 < app_now() - (kept.hours + kept.more_hours) * interval '1 hour'
+  returning storage_days.project_id, storage_days.bytes
 )
-update storage s set bytes = greatest(0, s.bytes - g.bytes)
-  from (select project_id, sum(bytes)::bigint as bytes from gone group by 1) g
- where s.project_id = g.project_id`;
+update storage set bytes = greatest(0, storage.bytes - sums.bytes)
+  from (select project_id, sum(bytes)::bigint as bytes from gone group by 1) sums
+ where storage.project_id = sums.project_id`;
 
 /** Subtracts the days whose content retention has deleted from the totals. */
 export async function forgetStorage(

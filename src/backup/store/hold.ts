@@ -83,13 +83,13 @@ export type MailOnHold = {
 };
 
 const COUNT_ON_HOLD = `
-select q.project_id as "projectId", p.name as project, q.environment,
-       (count(*) filter (where q.in_doubt and not q.held))::int as "inDoubt",
-       (count(*) filter (where not q.in_doubt and not q.held))::int as unsent,
-       (count(*) filter (where q.held))::int as "onHold"
-  from queue q join projects p on p.id = q.project_id
+select queue.project_id as "projectId", projects.name as project, queue.environment,
+       (count(*) filter (where queue.in_doubt and not queue.held))::int as "inDoubt",
+       (count(*) filter (where not queue.in_doubt and not queue.held))::int as unsent,
+       (count(*) filter (where queue.held))::int as "onHold"
+  from queue join projects on projects.id = queue.project_id
  group by 1, 2, 3
- order by p.name, q.environment`;
+ order by projects.name, queue.environment`;
 
 export function countMailOnHold(db: Queryable): Promise<MailOnHold[]> {
   return db.query<MailOnHold>(COUNT_ON_HOLD);
@@ -105,12 +105,12 @@ export async function countWebhooksOnHold(db: Queryable): Promise<number> {
 export type MailInDoubt = { emailId: string; to: string; dueAt: Date; attempts: number };
 
 const LIST_IN_DOUBT = `
-select q.email_id as "emailId", r.address as to, q.due_at as "dueAt", q.attempts
-  from queue q
-  join recipients r on r.project_id = q.project_id and r.email_id = q.email_id
-                   and r.position = q.position
- where q.in_doubt and not q.held
- order by q.email_id, q.position
+select queue.email_id as "emailId", recipients.address as to, queue.due_at as "dueAt", queue.attempts
+  from queue
+  join recipients on recipients.project_id = queue.project_id and recipients.email_id = queue.email_id
+                   and recipients.position = queue.position
+ where queue.in_doubt and not queue.held
+ order by queue.email_id, queue.position
  limit $1`;
 
 export function listMailInDoubt(db: Queryable, limit: number): Promise<MailInDoubt[]> {
@@ -118,11 +118,12 @@ export function listMailInDoubt(db: Queryable, limit: number): Promise<MailInDou
 }
 
 const KEEP_IN_DOUBT = `
-update queue q
-   set held = true, due_at = e.expires_at
-  from emails e
- where q.in_doubt and not q.held and q.holder is null
-   and e.project_id = q.project_id and e.environment = q.environment and e.id = q.email_id`;
+update queue
+   set held = true, due_at = emails.expires_at
+  from emails
+ where queue.in_doubt and not queue.held and queue.holder is null
+   and emails.project_id = queue.project_id and emails.environment = queue.environment
+   and emails.id = queue.email_id`;
 
 /**
  * Ends the hold, in the transaction of the caller. Nodes notice within seconds.

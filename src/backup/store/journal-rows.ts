@@ -15,16 +15,18 @@ export type JournalRow = {
 
 /** Reads both tables by the index of their time. Suppressions that were removed since are left out. */
 const READ = `
-select 'suppressions' as table, wire_time(h.at) as at, to_jsonb(s) as row
-  from suppression_history h
-  join suppressions s on s.project_id = h.project_id and s.environment = h.environment
-                     and s.address_key = h.address_key
- where h.at > $1::timestamptz and h.at <= $2::timestamptz and h.action = 'added'
+select 'suppressions' as table, wire_time(suppression_history.at) as at, to_jsonb(suppression) as row
+  from suppression_history
+  join suppressions suppression on suppression.project_id = suppression_history.project_id
+       and suppression.environment = suppression_history.environment
+                     and suppression.address_key = suppression_history.address_key
+ where suppression_history.at > $1::timestamptz and suppression_history.at <= $2::timestamptz
+   and suppression_history.action = 'added'
 union all
-select 'idempotency', wire_time(m.expires_at - interval '24 hours'), to_jsonb(m)
-  from idempotency m
- where m.expires_at > $1::timestamptz + interval '24 hours'
-   and m.expires_at <= $2::timestamptz + interval '24 hours'
+select 'idempotency', wire_time(idempotency.expires_at - interval '24 hours'), to_jsonb(idempotency)
+  from idempotency
+ where idempotency.expires_at > $1::timestamptz + interval '24 hours'
+   and idempotency.expires_at <= $2::timestamptz + interval '24 hours'
  order by 2`;
 
 export function readJournalRows(
@@ -42,9 +44,9 @@ export async function readDatabaseTime(db: Queryable): Promise<Date> {
 /** Replays suppressions of projects that the backup contains, and adds each to the history. */
 const REPLAY_SUPPRESSIONS = `
 with given as (
-  select s.* from jsonb_array_elements($1::jsonb) as g(row)
-   cross join lateral jsonb_populate_record(null::suppressions, g.row) s
-   where s.project_id in (select id from projects)
+  select suppression.* from jsonb_array_elements($1::jsonb) as given(row)
+   cross join lateral jsonb_populate_record(null::suppressions, given.row) suppression
+   where suppression.project_id in (select id from projects)
 ),
 added as (
   insert into suppressions select distinct on (project_id, environment, address_key) * from given
@@ -60,10 +62,10 @@ returning 1`;
 
 const REPLAY_KEYS = `
 insert into idempotency
-select distinct on (m.project_id, m.environment, m.key) m.*
-  from jsonb_array_elements($1::jsonb) as g(row)
- cross join lateral jsonb_populate_record(null::idempotency, g.row) m
- where m.project_id in (select id from projects) and m.expires_at > app_now()
+select distinct on (idempotency.project_id, idempotency.environment, idempotency.key) idempotency.*
+  from jsonb_array_elements($1::jsonb) as given(row)
+ cross join lateral jsonb_populate_record(null::idempotency, given.row) idempotency
+ where idempotency.project_id in (select id from projects) and idempotency.expires_at > app_now()
 on conflict do nothing
 returning 1`;
 

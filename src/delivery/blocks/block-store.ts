@@ -39,47 +39,51 @@ const SENDERS_MAX = 100;
 /** Limit on a probe, in case its worker died. A reply to the final dot may take 10 minutes. */
 const PROBING_MAX_MS = 15 * 60_000;
 
-const PROBES = '(b.probing_until is null or b.probing_until <= t.now)';
+const PROBES = '(block.probing_until is null or block.probing_until <= clock.now)';
 /**
  * Returns the columns of a block.
  * @param firstMs placeholder of the statement's parameter with the first wait
  */
 const columns = (firstMs: string): string => `
-       b.provider, b.about, b.subject, b.refusals, b.senders, b.category, b.reply, b.since,
-       (extract(epoch from t.now - b.refused_at) * 1000)::float8 as "refusedForMs",
-       case when b.since is not null and ${PROBES}
-            then greatest(0, extract(epoch from b.next_probe_at - t.now) * 1000)::float8 end as "nextProbeInMs",
-       case when b.since is not null and ${PROBES}
-            then greatest(0, extract(epoch from b.refused_at - t.now) * 1000 + ${firstMs}::float8)::float8
+       block.provider, block.about, block.subject, block.refusals, block.senders, block.category, block.reply,
+       block.since,
+       (extract(epoch from clock.now - block.refused_at) * 1000)::float8 as "refusedForMs",
+       case when block.since is not null and ${PROBES}
+            then greatest(0, extract(epoch from block.next_probe_at - clock.now) * 1000)::float8 end
+              as "nextProbeInMs",
+       case when block.since is not null and ${PROBES}
+            then greatest(0, extract(epoch from block.refused_at - clock.now) * 1000 + ${firstMs}::float8)::float8
             end as "firstOfSenderInMs"`;
 
 const REFUSE = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 counted as (
-  insert into provider_blocks as b (provider, about, subject, refusals, is_clear, senders, category, reply, wait_ms,
+  insert into provider_blocks
+    as block (provider, about, subject, refusals, is_clear, senders, category, reply, wait_ms,
                                     refused_at, changed_at, since, next_probe_at)
   select $1::text, $2::text, $3::text, 1, $4::boolean, array[$5::text], $6::text, $7::text, $8::float8,
-         t.now, t.now, case when $10::int <= 1 and $4::boolean then t.now end,
-         case when $10::int <= 1 and $4::boolean then t.now + $8::float8 * interval '1 millisecond' end
-    from t
+         clock.now, clock.now, case when $10::int <= 1 and $4::boolean then clock.now end,
+         case when $10::int <= 1 and $4::boolean then clock.now + $8::float8 * interval '1 millisecond' end
+    from clock
   on conflict (provider, about, subject) do update
-     set refusals = b.refusals + 1, category = excluded.category, reply = excluded.reply,
-         senders = case when $5 = any(b.senders) or cardinality(b.senders) >= ${SENDERS_MAX} then b.senders
-                        else b.senders || $5 end,
-         is_clear = b.is_clear or $4, refused_at = excluded.refused_at, changed_at = excluded.changed_at,
-         since = coalesce(b.since, case when b.refusals + 1 >= $10
-                          and (b.is_clear or $4 or cardinality(b.senders) > 1 or $5 <> all(b.senders))
+     set refusals = block.refusals + 1, category = excluded.category, reply = excluded.reply,
+         senders = case when $5 = any(block.senders)
+           or cardinality(block.senders) >= ${SENDERS_MAX} then block.senders
+                        else block.senders || $5 end,
+         is_clear = block.is_clear or $4, refused_at = excluded.refused_at, changed_at = excluded.changed_at,
+         since = coalesce(block.since, case when block.refusals + 1 >= $10
+                          and (block.is_clear or $4 or cardinality(block.senders) > 1 or $5 <> all(block.senders))
                           then excluded.changed_at end),
-         wait_ms = case when b.since is null then $8::float8
-                        when $11::boolean then least($9::float8, b.wait_ms * 2) else b.wait_ms end,
-         probing_until = case when $11 then null else b.probing_until end,
-         next_probe_at = case when b.since is null then excluded.changed_at + $8 * interval '1 millisecond'
+         wait_ms = case when block.since is null then $8::float8
+                        when $11::boolean then least($9::float8, block.wait_ms * 2) else block.wait_ms end,
+         probing_until = case when $11 then null else block.probing_until end,
+         next_probe_at = case when block.since is null then excluded.changed_at + $8 * interval '1 millisecond'
                               when $11 then excluded.changed_at
-                                            + least($9::float8, b.wait_ms * 2) * interval '1 millisecond'
-                              else b.next_probe_at end
+                                            + least($9::float8, block.wait_ms * 2) * interval '1 millisecond'
+                              else block.next_probe_at end
   returning *
 )
-select ${columns('$8')} from counted b, t`;
+select ${columns('$8')} from counted block, clock`;
 
 type CountedRefusal = {
   senderDomain: string;
@@ -117,14 +121,14 @@ export async function countRefusal(
 }
 
 const TAKE_PROBE = `
-with t as materialized (select app_now() as now)
-update provider_blocks b
-   set probing_until = t.now + ${PROBING_MAX_MS} * interval '1 millisecond', changed_at = t.now
-  from t
- where b.provider = $1 and b.about = $2 and b.subject = $3 and b.since is not null and ${PROBES}
-   and (b.next_probe_at <= t.now
-        or b.about = 'address' and cardinality(b.senders) < ${SENDERS_MAX} and $4::text <> all(b.senders)
-           and b.refused_at + $5::float8 * interval '1 millisecond' <= t.now)
+with clock as materialized (select app_now() as now)
+update provider_blocks block
+   set probing_until = clock.now + ${PROBING_MAX_MS} * interval '1 millisecond', changed_at = clock.now
+  from clock
+ where block.provider = $1 and block.about = $2 and block.subject = $3 and block.since is not null and ${PROBES}
+   and (block.next_probe_at <= clock.now
+        or block.about = 'address' and cardinality(block.senders) < ${SENDERS_MAX} and $4::text <> all(block.senders)
+           and block.refused_at + $5::float8 * interval '1 millisecond' <= clock.now)
 returning 1`;
 
 /** Returns whether the caller's message is the probe. The caller must then report its result or leave it. */
@@ -138,12 +142,12 @@ export async function takeProbe(
 }
 
 const LEAVE_PROBE = `
-with t as materialized (select app_now() as now)
-update provider_blocks b
-   set probing_until = null, changed_at = t.now,
-       next_probe_at = greatest(b.next_probe_at, t.now + $4::float8 * interval '1 millisecond')
-  from t
- where b.provider = $1 and b.about = $2 and b.subject = $3 and b.probing_until is not null`;
+with clock as materialized (select app_now() as now)
+update provider_blocks block
+   set probing_until = null, changed_at = clock.now,
+       next_probe_at = greatest(block.next_probe_at, clock.now + $4::float8 * interval '1 millisecond')
+  from clock
+ where block.provider = $1 and block.about = $2 and block.subject = $3 and block.probing_until is not null`;
 
 /** Ends a probe without a result. Another message probes after the first wait. */
 export async function leaveProbe(
@@ -155,18 +159,18 @@ export async function leaveProbe(
 }
 
 const END = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 before as (
-  select b.provider, b.about, b.subject, b.since from provider_blocks b
-   where b.provider = $1 and b.about = $2 and b.subject = $3 and b.refusals > 0
+  select block.provider, block.about, block.subject, block.since from provider_blocks block
+   where block.provider = $1 and block.about = $2 and block.subject = $3 and block.refusals > 0
      for update
 ),
 reset as (
-  update provider_blocks b
+  update provider_blocks block
      set refusals = 0, is_clear = false, senders = '{}', since = null, next_probe_at = null, probing_until = null,
-         changed_at = t.now
-    from t, before o
-   where b.provider = o.provider and b.about = o.about and b.subject = o.subject
+         changed_at = clock.now
+    from clock, before
+   where block.provider = before.provider and block.about = before.about and block.subject = before.subject
 )
 select since is not null as "wasBlocked" from before`;
 
@@ -186,11 +190,11 @@ export async function endBlock(
 const READ_ROWS_MAX = 2_000;
 
 const CHANGED = `
-with t as materialized (select app_now() as now)
-select t.now as "readAt", ${columns('$2')}
-  from t, provider_blocks b
- where b.changed_at > $1::timestamptz or b.since is not null
- order by b.changed_at desc
+with clock as materialized (select app_now() as now)
+select clock.now as "readAt", ${columns('$2')}
+  from clock, provider_blocks block
+ where block.changed_at > $1::timestamptz or block.since is not null
+ order by block.changed_at desc
  limit ${READ_ROWS_MAX}`;
 
 export function readBlocks(
@@ -202,11 +206,11 @@ export function readBlocks(
 }
 
 const LIST = `
-with t as materialized (select app_now() as now)
+with clock as materialized (select app_now() as now)
 select ${columns('0')}
-  from t, provider_blocks b
- where b.since is not null
- order by position('.' in b.provider) > 0, b.since, b.provider, b.about, b.subject
+  from clock, provider_blocks block
+ where block.since is not null
+ order by position('.' in block.provider) > 0, block.since, block.provider, block.about, block.subject
  limit $1`;
 
 /** Returns blocks, those of named providers first, then the oldest first. */
@@ -215,11 +219,11 @@ export function listBlocks(db: Queryable, limit: number): Promise<ProviderBlock[
 }
 
 const PROBE_NOW = `
-with t as materialized (select app_now() as now)
-update provider_blocks b
-   set next_probe_at = t.now, probing_until = null, changed_at = t.now
-  from t
- where b.provider = $1 and b.since is not null
+with clock as materialized (select app_now() as now)
+update provider_blocks block
+   set next_probe_at = clock.now, probing_until = null, changed_at = clock.now
+  from clock
+ where block.provider = $1 and block.since is not null
 returning 1`;
 
 /**
@@ -232,20 +236,21 @@ export async function scheduleProbe(db: Queryable, provider: string): Promise<nu
 
 /** Selects the mail that has waited longest; 3 recipients of a project, since a probe needs only one message. */
 const DUE_SOON = `
-update queue q set due_at = app_now() + $2::float8 * interval '1 millisecond'
-  from (select o.project_id, o.email_id, o.position
-          from projects p
+update queue set due_at = app_now() + $2::float8 * interval '1 millisecond'
+  from (select oldest.project_id, oldest.email_id, oldest.position
+          from projects
          cross join lateral (
-            select q.email_id, q.position, q.project_id from queue q
-             where q.holder is null and q.project_id = p.id and q.provider = $1 and not q.held
-               and q.due_at > app_now()
-             order by q.project_id, q.provider, q.due_at limit 3) o
-         limit 300) o
- where q.project_id = o.project_id and q.email_id = o.email_id and q.position = o.position
-   and q.holder is null and not q.held
-   and not exists (select from emails e
-                    where e.project_id = q.project_id and e.environment = q.environment and e.id = q.email_id
-                      and e.scheduled_at > app_now())
+            select queue.email_id, queue.position, queue.project_id from queue
+             where queue.holder is null and queue.project_id = projects.id and queue.provider = $1 and not queue.held
+               and queue.due_at > app_now()
+             order by queue.project_id, queue.provider, queue.due_at limit 3) oldest
+         limit 300) oldest
+ where queue.project_id = oldest.project_id and queue.email_id = oldest.email_id and queue.position = oldest.position
+   and queue.holder is null and not queue.held
+   and not exists (select from emails
+                    where emails.project_id = queue.project_id and emails.environment = queue.environment
+                      and emails.id = queue.email_id
+                      and emails.scheduled_at > app_now())
 returning 1`;
 
 /**

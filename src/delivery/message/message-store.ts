@@ -32,19 +32,22 @@ export function headOf(message: StoredMessage): MessageHead {
 type EmailKey = Scope & { id: string };
 
 const LOAD = (join: 'join' | 'left join', content = ''): string => `
-select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at,
-       e.domain_id, e.dual_signed, e.from_address, e.from_name, e.to_list, e.cc_list, e.reply_to,
-       e.subject, e.tags, e.metadata, c.headers,
-       c.unsubscribe_url, c.tls, c.tracking, c.dsn, e.message_id${content}
-  from emails e
-  ${join} contents c
-    on c.project_id = e.project_id and c.email_id = e.id and c.email_id = any($3::uuid[])
- where e.project_id = any($1::uuid[]) and e.environment = any($2::text[]) and e.id = any($3::uuid[])`;
+select emails.project_id, emails.environment, emails.id, emails.created_at, emails.scheduled_at, emails.expires_at,
+       emails.domain_id, emails.dual_signed, emails.from_address, emails.from_name, emails.to_list, emails.cc_list,
+       emails.reply_to,
+       emails.subject, emails.tags, emails.metadata, contents.headers,
+       contents.unsubscribe_url, contents.tls, contents.tracking, contents.dsn, emails.message_id${content}
+  from emails
+  ${join} contents
+    on contents.project_id = emails.project_id and contents.email_id = emails.id
+    and contents.email_id = any($3::uuid[])
+ where emails.project_id = any($1::uuid[]) and emails.environment = any($2::text[]) and emails.id = any($3::uuid[])`;
 
 const LOAD_HEADS = LOAD('left join');
 const LOAD_MESSAGES = LOAD(
   'join',
-  `, coalesce(c.html, c.large_html) as html, c.body_text, c.attachments, c.raw`,
+  `, coalesce(contents.html, contents.large_html) as html, contents.body_text, contents.attachments,
+       contents.raw`,
 );
 
 type HeadRow = {
@@ -148,11 +151,11 @@ function messageOf(row: MessageRow): StoredMessage {
 }
 
 const SENT_SHA256 = `
-select e.attempt ->> 'message_sha256' as sha256
-  from events e
- where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.position = $4
-   and e.attempt ->> 'message_sha256' is not null
- order by e.seq desc limit 1`;
+select events.attempt ->> 'message_sha256' as sha256
+  from events
+ where events.project_id = $1 and events.environment = $2 and events.subject_id = $3 and events.position = $4
+   and events.attempt ->> 'message_sha256' is not null
+ order by events.seq desc limit 1`;
 
 /** Returns the hash of the message that the last attempt sent; null: none was sent, or its event is deleted. */
 export async function sentSha256(

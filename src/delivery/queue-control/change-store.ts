@@ -77,24 +77,28 @@ const P = { ...PARAMETERS.sql, ownId: `$${Object.keys(PARAMETERS.sql).length + 1
 // Without a project, the email is searched by its key in each project.
 const SEEN = `
 seen as materialized (
-  select q.project_id, q.email_id, q.position, q.environment, q.destination, q.provider, q.holder,
-         q.held, q.due_at, q.drop_id
-    from queue q
-   where (q.project_id, q.email_id, q.position) > (${P.fromProjectId}::uuid, ${P.fromEmailId}::uuid, ${P.fromPosition}::smallint)
-     and q.project_id <= coalesce(${P.projectId}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  select queue.project_id, queue.email_id, queue.position, queue.environment, queue.destination, queue.provider,
+         queue.holder,
+         queue.held, queue.due_at, queue.drop_id
+    from queue
+   where (queue.project_id, queue.email_id, queue.position)
+         > (${P.fromProjectId}::uuid, ${P.fromEmailId}::uuid, ${P.fromPosition}::smallint)
+     and queue.project_id <= coalesce(${P.projectId}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
      and (${P.emailId}::uuid is null
-          or q.email_id = ${P.emailId}
-             and q.project_id = any(array(select p.id from projects p
-                                           where ${P.projectId}::uuid is null or p.id = ${P.projectId})))
-   order by q.project_id, q.email_id, q.position
+          or queue.email_id = ${P.emailId}
+             and queue.project_id = any(array(select projects.id from projects
+                                           where ${P.projectId}::uuid is null or projects.id = ${P.projectId})))
+   order by queue.project_id, queue.email_id, queue.position
    limit ${P.rows}
 ),
 found as materialized (
   select * from seen
-   where (${P.lastEmailId}::uuid is null or email_id <= ${P.lastEmailId}) and (${P.domain}::text is null or destination = ${P.domain})
-     and (${P.provider}::text is null or provider = ${P.provider}) and (${P.environment}::text is null or environment = ${P.environment})
+   where (${P.lastEmailId}::uuid is null or email_id <= ${P.lastEmailId})
+     and (${P.domain}::text is null or destination = ${P.domain})
+     and (${P.provider}::text is null or provider = ${P.provider})
+     and (${P.environment}::text is null or environment = ${P.environment})
      and (${P.organizationId}::uuid is null
-          or project_id in (select p.id from projects p where p.organization_id = ${P.organizationId}))
+          or project_id in (select projects.id from projects where projects.organization_id = ${P.organizationId}))
      and (${P.dropId}::uuid is null or drop_id = ${P.dropId} and held)
 )`;
 
@@ -113,30 +117,30 @@ select (select count(*) from found)::int as found,
 export type MarkChange = 'mark' | 'restore';
 
 /** At most 50 s ago, because claims would not find older rows (DUE_BY_AGE in delivery/queue/queue-store.ts). */
-const DUE_AS_BEFORE = `greatest(q.due_before, app_now() - interval '50 seconds', e.scheduled_at)`;
+const DUE_AS_BEFORE = `greatest(queue.due_before, app_now() - interval '50 seconds', emails.scheduled_at)`;
 
 const CHANGES: Readonly<Record<QueueChange | MarkChange, ChangeSql>> = {
   retry: {
-    set: 'holder = null, in_doubt = q.in_doubt or q.holder is not null, due_at = app_now()',
-    where: `(q.holder is null and not q.held and q.due_at > app_now()
-               and coalesce(e.scheduled_at <= app_now(), true)
-             or q.holder is not null and not exists (select from nodes n where n.id = q.holder))`,
+    set: 'holder = null, in_doubt = queue.in_doubt or queue.holder is not null, due_at = app_now()',
+    where: `(queue.holder is null and not queue.held and queue.due_at > app_now()
+               and coalesce(emails.scheduled_at <= app_now(), true)
+             or queue.holder is not null and not exists (select from nodes where nodes.id = queue.holder))`,
   },
-  hold: { set: 'held = true, due_at = e.expires_at', where: `${IS_FREE} and not q.held` },
+  hold: { set: 'held = true, due_at = emails.expires_at', where: `${IS_FREE} and not queue.held` },
   release: {
-    set: `held = false, passes_pause = true, due_at = greatest(app_now(), e.scheduled_at),
+    set: `held = false, passes_pause = true, due_at = greatest(app_now(), emails.scheduled_at),
           drop_id = null, due_before = null`,
-    where: `${IS_FREE} and q.held`,
+    where: `${IS_FREE} and queue.held`,
   },
   mark: {
-    set: `held = true, due_at = e.expires_at, drop_id = ${P.ownId}::uuid,
-          due_before = case when q.held then null else q.due_at end`,
-    where: `${IS_FREE} and q.drop_id is null`,
+    set: `held = true, due_at = emails.expires_at, drop_id = ${P.ownId}::uuid,
+          due_before = case when queue.held then null else queue.due_at end`,
+    where: `${IS_FREE} and queue.drop_id is null`,
   },
   restore: {
-    set: `held = q.due_before is null, drop_id = null, due_before = null,
-          due_at = case when q.due_before is null then q.due_at else ${DUE_AS_BEFORE} end`,
-    where: `${IS_FREE} and q.drop_id = ${P.ownId}::uuid`,
+    set: `held = queue.due_before is null, drop_id = null, due_before = null,
+          due_at = case when queue.due_before is null then queue.due_at else ${DUE_AS_BEFORE} end`,
+    where: `${IS_FREE} and queue.drop_id = ${P.ownId}::uuid`,
   },
 };
 
@@ -152,13 +156,14 @@ type ChangeSql = { set: string; where: string };
 function changeStatement({ set, where }: ChangeSql, furtherStep = ''): string {
   return `with${SEEN},
 changed as (
-  update queue q set ${set}
-    from found f
+  update queue set ${set}
+    from found
    cross join lateral (
-      select e.scheduled_at, e.expires_at from emails e
-       where e.project_id = f.project_id and e.environment = f.environment and e.id = f.email_id
-       limit 1) e
-   where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
+      select emails.scheduled_at, emails.expires_at from emails
+       where emails.project_id = found.project_id and emails.environment = found.environment
+         and emails.id = found.email_id
+       limit 1) emails
+   where queue.project_id = found.project_id and queue.email_id = found.email_id and queue.position = found.position
      and ${where}
   returning 1
 )${furtherStep}${PROGRESS}`;
@@ -210,25 +215,27 @@ type ClaimedForDrop = {
 
 const CLAIM_STEP = `with${SEEN},
 changed as (
-  update queue q set holder = ${P.ownId}::uuid, claim = q.claim + 1
-    from found f
-   where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
+  update queue set holder = ${P.ownId}::uuid, claim = queue.claim + 1
+    from found
+   where queue.project_id = found.project_id and queue.email_id = found.email_id and queue.position = found.position
      and ${IS_FREE}
-  returning q.*
+  returning queue.*
 ), progress as (${PROGRESS}
 )
-select p.*, t.taken
-  from progress p
+select progress.*, claims.taken
+  from progress
   left join lateral (
     select json_agg(json_build_object(
-             'projectId', c.project_id, 'environment', c.environment, 'emailId', c.email_id,
-             'position', c.position, 'claim', c.claim, 'attempts', c.attempts, 'provider', c.provider,
-             'destination', c.destination, 'address', r.address)) as taken
-      from changed c
+             'projectId', changed.project_id, 'environment', changed.environment, 'emailId', changed.email_id,
+             'position', changed.position, 'claim', changed.claim, 'attempts', changed.attempts, 'provider',
+             changed.provider,
+             'destination', changed.destination, 'address', recipients.address)) as taken
+      from changed
      cross join lateral (
-        select r.address from recipients r
-         where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
-         limit 1) r) t on true`;
+        select recipients.address from recipients
+         where recipients.project_id = changed.project_id and recipients.email_id = changed.email_id
+           and recipients.position = changed.position
+         limit 1) recipients) claims on true`;
 
 const CLAIM_STEP_ROWS = 200;
 

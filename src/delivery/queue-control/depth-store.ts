@@ -17,18 +17,19 @@ const COUNTED_SHARE = `least(1, ${COUNTED_PAGES_MAX}::float8
 // read once: per row it took seconds for 100,000 rows. A claimed row was due once (claim > 0). An email's id begins
 // with the time of its acceptance, so the smallest id is the oldest, and only that email is looked up.
 const DEPTH = `
-with t as materialized (
+with clock as materialized (
   select app_now() as now,
-         array(select p.provider from providers p
-                where p.state = 'suspended' and p.until > app_now()) as suspended
+         array(select providers.provider from providers
+                where providers.state = 'suspended' and providers.until > app_now()) as suspended
 ),
 rows as (
-  select case when q.provider = any($1::text[]) then q.provider
-              when q.provider like 'relay %' then 'relay' else 'other' end as label,
-         q.holder, q.held, q.due_at, q.attempts, q.claim, q.project_id, q.environment, q.email_id,
-         q.due_at <= (select now from t) as is_due,
-         q.provider = any((select suspended from t)::text[]) as is_suspended
-    from queue q tablesample system (100 * ${COUNTED_SHARE})
+  select case when queue.provider = any($1::text[]) then queue.provider
+              when queue.provider like 'relay %' then 'relay' else 'other' end as label,
+         queue.holder, queue.held, queue.due_at, queue.attempts, queue.claim, queue.project_id, queue.environment,
+         queue.email_id,
+         queue.due_at <= (select now from clock) as is_due,
+         queue.provider = any((select suspended from clock)::text[]) as is_suspended
+    from queue tablesample system (100 * ${COUNTED_SHARE})
 ),
 by_label as materialized (
   select label, count(*) / ${COUNTED_SHARE} as depth,
@@ -42,15 +43,15 @@ by_label as materialized (
     from rows group by label
 ),
 aged as (
-  select b.*, extract(epoch from t.now - least(b.first_due_at, e.since))::float8 as oldest_s
-    from by_label b
-   cross join t
+  select by_label.*, extract(epoch from clock.now - least(by_label.first_due_at, emails.since))::float8 as oldest_s
+    from by_label
+   cross join clock
     left join lateral (
-      select coalesce(e.scheduled_at, e.created_at) as since from emails e
-       where e.project_id = split_part(b.first_waiting, ' ', 2)::uuid
-         and e.environment = split_part(b.first_waiting, ' ', 3)
-         and e.id = split_part(b.first_waiting, ' ', 1)::uuid
-       limit 1) e on true
+      select coalesce(emails.scheduled_at, emails.created_at) as since from emails
+       where emails.project_id = split_part(by_label.first_waiting, ' ', 2)::uuid
+         and emails.environment = split_part(by_label.first_waiting, ' ', 3)
+         and emails.id = split_part(by_label.first_waiting, ' ', 1)::uuid
+       limit 1) emails on true
 )
 select label as provider, round(depth)::int as depth, round(held)::int as held,
        round(with_workers)::int as "withWorkers", round(due)::int as due,

@@ -77,14 +77,14 @@ insert into queue_drops (id, organization_id, project_id, environment, email_id,
                          drops_at)
 select $1, $2::uuid, $3::uuid, $4, $5, $6, $7,
        coalesce((select newest.email_id
-                   from projects p
+                   from projects
                   cross join lateral (
-                     select q.email_id from queue q where q.project_id = p.id
-                      order by q.email_id desc limit 1) newest
-                  where p.organization_id = $2 and ($3::uuid is null or p.id = $3)
+                     select queue.email_id from queue where queue.project_id = projects.id
+                      order by queue.email_id desc limit 1) newest
+                  where projects.organization_id = $2 and ($3::uuid is null or projects.id = $3)
                   order by newest.email_id desc limit 1), $9::uuid),
-       $8, $9, $10, t.now, t.now + interval '${UNDO_S} seconds'
-  from (select app_now() as now) t
+       $8, $9, $10, clock.now, clock.now + interval '${UNDO_S} seconds'
+  from (select app_now() as now) clock
 returning ${COLUMNS}`;
 
 export async function createDrop(db: Queryable, drop: NewDrop): Promise<QueueDrop> {

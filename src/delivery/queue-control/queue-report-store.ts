@@ -56,7 +56,7 @@ const REPLY_CANDIDATES = 100;
 /** True for single hosts, not for large providers or those of the operator's file (net/providers.ts). */
 const IS_SINGLE_HOST = `(provider ~ '[.:]')`;
 
-const ROWS = `(select c.reltuples from pg_class c where c.oid = 'queue'::regclass)`;
+const ROWS = `(select pg_class.reltuples from pg_class where pg_class.oid = 'queue'::regclass)`;
 const SHARE = `
   least(1, case when ${ROWS} between 0 and ${SPARSE_ROWS_MAX} then ${SPARSE_PAGES_MAX}
                 else ${COUNTED_PAGES_MAX} end::float8
@@ -69,16 +69,16 @@ const SUMS = `
 // The time is read once: per row it would take seconds. Projects are filtered after grouping: with the filter on
 // rows, the planner expects few of them and sorts 100,000 on disk.
 const REPORT = `
-with t as materialized (select app_now() as now, ${SHARE} as share),
+with clock as materialized (select app_now() as now, ${SHARE} as share),
 all_queues as materialized (
-  select q.project_id, q.environment, q.provider, count(*) / (select share from t) as waiting,
-         count(q.holder) / (select share from t) as with_workers,
-         count(*) filter (where q.held) / (select share from t) as held,
-         count(*) filter (where q.holder is null and not q.held
-                            and q.due_at <= (select now from t)) / (select share from t) as due,
-         min(q.due_at) filter (where q.holder is null and not q.held) as first_due
-    from queue q tablesample system (100 * ${SHARE})
-   group by q.project_id, q.environment, q.provider
+  select queue.project_id, queue.environment, queue.provider, count(*) / (select share from clock) as waiting,
+         count(queue.holder) / (select share from clock) as with_workers,
+         count(*) filter (where queue.held) / (select share from clock) as held,
+         count(*) filter (where queue.holder is null and not queue.held
+                            and queue.due_at <= (select now from clock)) / (select share from clock) as due,
+         min(queue.due_at) filter (where queue.holder is null and not queue.held) as first_due
+    from queue tablesample system (100 * ${SHARE})
+   group by queue.project_id, queue.environment, queue.provider
 ),
 by_queue as (
   select * from all_queues
@@ -99,8 +99,8 @@ shown as (
   union all
   select 'total', null, null, null, 1, ${SUMS} from within
 )
-select t.now, t.share < 1 as "isEstimate", s.*
-  from t cross join shown s`;
+select clock.now, clock.share < 1 as "isEstimate", shown.*
+  from clock cross join shown`;
 
 type Row = Omit<QueueCounts, 'waiting'> & {
   now: Date;
@@ -147,29 +147,29 @@ function countsOf({ waiting, withWorkers, due, held, firstDueAt }: Row): QueueCo
 
 // Finding the next provider takes one index probe, however much mail waits for the one before it.
 const COUNT_BY_INDEX = `
-with recursive t as materialized (select app_now() as now),
+with recursive clock as materialized (select app_now() as now),
 names as (
-  (select q.provider from queue q
-    where q.project_id = $1 and q.holder is null and q.provider >= coalesce($3::text, '')
-    order by q.provider limit 1)
+  (select queue.provider from queue
+    where queue.project_id = $1 and queue.holder is null and queue.provider >= coalesce($3::text, '')
+    order by queue.provider limit 1)
   union all
-  select (select q.provider from queue q
-           where q.project_id = $1 and q.holder is null and q.provider > n.provider
-           order by q.provider limit 1)
-    from names n where n.provider is not null and $3::text is null
+  select (select queue.provider from queue
+           where queue.project_id = $1 and queue.holder is null and queue.provider > names.provider
+           order by queue.provider limit 1)
+    from names where names.provider is not null and $3::text is null
 )
-select n.provider, c.*
+select names.provider, counted.*
   from (select provider from names
-         where provider is not null and ($3::text is null or provider = $3) limit $4) n
+         where provider is not null and ($3::text is null or provider = $3) limit $4) names
  cross join lateral (
     select count(*)::int as waiting, 0 as "withWorkers", count(*) filter (where held)::int as held,
-           count(*) filter (where not held and due_at <= (select now from t))::int as due,
+           count(*) filter (where not held and due_at <= (select now from clock))::int as due,
            min(due_at) filter (where not held) as "firstDueAt"
-      from (select q.held, q.due_at, q.environment from queue q
-             where q.project_id = $1 and q.provider = n.provider and q.holder is null
-             order by q.due_at limit ${INDEX_COUNT_MAX}) one
-     where $2::text is null or environment = $2) c
- where c.waiting > 0`;
+      from (select queue.held, queue.due_at, queue.environment from queue
+             where queue.project_id = $1 and queue.provider = names.provider and queue.holder is null
+             order by queue.due_at limit ${INDEX_COUNT_MAX}) one
+     where $2::text is null or environment = $2) counted
+ where counted.waiting > 0`;
 
 /** Counts up to INDEX_COUNT_MAX recipients for each provider, without those that workers have claimed. */
 export function countByIndex(
@@ -235,27 +235,30 @@ export type LastReply = {
 // Reads both ends of the tenant queue: the next retries, and the mail with the most failures.
 const LAST_REPLIES = `
 with waiting as materialized (
-  (select q.email_id, q.position, q.environment, q.attempts from queue q
-    where q.project_id = $1 and q.provider = $3 and q.holder is null
-    order by q.due_at limit ${REPLY_CANDIDATES})
+  (select queue.email_id, queue.position, queue.environment, queue.attempts from queue
+    where queue.project_id = $1 and queue.provider = $3 and queue.holder is null
+    order by queue.due_at limit ${REPLY_CANDIDATES})
   union
-  (select q.email_id, q.position, q.environment, q.attempts from queue q
-    where q.project_id = $1 and q.provider = $3 and q.holder is null
-    order by q.due_at desc limit ${REPLY_CANDIDATES})
+  (select queue.email_id, queue.position, queue.environment, queue.attempts from queue
+    where queue.project_id = $1 and queue.provider = $3 and queue.holder is null
+    order by queue.due_at desc limit ${REPLY_CANDIDATES})
 )
-select v.created_at as at, w.email_id as "emailId", r.address, r.attempts, r.smtp
-  from waiting w
+select events.created_at as at, waiting.email_id as "emailId", recipients.address, recipients.attempts,
+       recipients.smtp
+  from waiting
  cross join lateral (
-    select r.address, r.attempts, r.smtp from recipients r
-     where r.project_id = $1 and r.email_id = w.email_id and r.position = w.position
-     limit 1) r
+    select recipients.address, recipients.attempts, recipients.smtp from recipients
+     where recipients.project_id = $1 and recipients.email_id = waiting.email_id
+       and recipients.position = waiting.position
+     limit 1) recipients
  cross join lateral (
-    select v.created_at from events v
-     where v.project_id = $1 and v.subject_id = w.email_id and v.environment = w.environment
-       and v.position = w.position and v.attempt is not null
-     order by v.seq desc limit 1) v
- where w.attempts > 0 and w.environment = $2 and r.smtp is not null
- order by v.created_at desc
+    select events.created_at from events
+     where events.project_id = $1 and events.subject_id = waiting.email_id
+       and events.environment = waiting.environment
+       and events.position = waiting.position and events.attempt is not null
+     order by events.seq desc limit 1) events
+ where waiting.attempts > 0 and waiting.environment = $2 and recipients.smtp is not null
+ order by events.created_at desc
  limit $4`;
 
 export function readLastReplies(

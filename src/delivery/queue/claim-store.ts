@@ -38,42 +38,45 @@ export type ClaimedRecipient = {
 /** Claims the locked rows `due (project_id, email_id, position)`, and returns the columns that delivery needs. */
 const CLAIM_AND_READ = `
 claimed as (
-  update queue q set holder = $1::uuid, claim = q.claim + 1
+  update queue set holder = $1::uuid, claim = queue.claim + 1
     from due
-   where q.project_id = due.project_id and q.email_id = due.email_id and q.position = due.position
-  returning q.*
+   where queue.project_id = due.project_id and queue.email_id = due.email_id and queue.position = due.position
+  returning queue.*
 ),
 taken as materialized (
-  select c.project_id as "projectId", c.environment, c.email_id as "emailId", c.position, c.claim,
-         c.attempts, c.destination, c.provider, c.due_at as "dueAt", r.address,
-         coalesce(m.bytes, 0) as "sizeBytes",
-         extract(epoch from e.expires_at - app_now())::float8 * 1000 as "remainingMs",
-         exists (select from suppressions s
-                  where s.project_id = c.project_id and s.environment = c.environment
-                    and s.address_key = ${addressKeySql('r')}
+  select claimed.project_id as "projectId", claimed.environment, claimed.email_id as "emailId", claimed.position,
+         claimed.claim,
+         claimed.attempts, claimed.destination, claimed.provider, claimed.due_at as "dueAt", recipients.address,
+         coalesce(size.bytes, 0) as "sizeBytes",
+         extract(epoch from emails.expires_at - app_now())::float8 * 1000 as "remainingMs",
+         exists (select from suppressions suppression
+                  where suppression.project_id = claimed.project_id and suppression.environment = claimed.environment
+                    and suppression.address_key = ${addressKeySql('recipients')}
                     and ${holdsBack('app_now()')}) as "isSuppressed",
-         d.deleted_at is not null as "isDomainDeleted", d.status <> 'verified' as "isDomainUnverified",
-         d.paused_at is not null and not c.passes_pause as "isPaused"
-    from claimed c
+         domains.deleted_at is not null as "isDomainDeleted", domains.status <> 'verified' as "isDomainUnverified",
+         domains.paused_at is not null and not claimed.passes_pause as "isPaused"
+    from claimed
    cross join lateral (
-      select r.address, r.address_key from recipients r
-       where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
-       limit 1) r
+      select recipients.address, recipients.address_key from recipients
+       where recipients.project_id = claimed.project_id and recipients.email_id = claimed.email_id
+         and recipients.position = claimed.position
+       limit 1) recipients
    cross join lateral (
-      select e.expires_at, e.domain_id from emails e
-       where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
-       limit 1) e
+      select emails.expires_at, emails.domain_id from emails
+       where emails.project_id = claimed.project_id and emails.environment = claimed.environment
+         and emails.id = claimed.email_id
+       limit 1) emails
    cross join lateral (
-      select d.deleted_at, d.paused_at, d.status from domains d
-       where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
+      select domains.deleted_at, domains.paused_at, domains.status from domains
+       where domains.project_id = claimed.project_id and domains.id = emails.domain_id limit 1) domains
     left join lateral (
       -- octet_length: the size in memory, not the compressed size on disk
-      select coalesce(octet_length(k.html), octet_length(k.large_html), 0)
-               + coalesce(octet_length(k.body_text), 0)
-               + coalesce(pg_column_size(k.attachments), 0) + coalesce(octet_length(k.raw), 0)
+      select coalesce(octet_length(contents.html), octet_length(contents.large_html), 0)
+               + coalesce(octet_length(contents.body_text), 0)
+               + coalesce(pg_column_size(contents.attachments), 0) + coalesce(octet_length(contents.raw), 0)
                as bytes
-        from contents k
-       where k.project_id = c.project_id and k.email_id = c.email_id limit 1) m on true
+        from contents
+       where contents.project_id = claimed.project_id and contents.email_id = claimed.email_id limit 1) size on true
 )`;
 
 /**
@@ -82,13 +85,13 @@ taken as materialized (
  */
 const OTHER_NODES = `
 others as materialized (
-  select coalesce(array_agg(n.instance), '{}') as instances from nodes n
-   where n.instance is distinct from (select w.instance from nodes w where w.id = $1::uuid)
-     and not n.uplink_down
+  select coalesce(array_agg(nodes.instance), '{}') as instances from nodes
+   where nodes.instance is distinct from (select own_node.instance from nodes own_node where own_node.id = $1::uuid)
+     and not nodes.uplink_down
 )`;
 const MAY_CLAIM = `
-(q.last_instance is null or q.last_instance <> all ((select instances from others)::uuid[])
-  or q.due_at <= app_now() - interval '2 minutes')`;
+(queue.last_instance is null or queue.last_instance <> all ((select instances from others)::uuid[])
+  or queue.due_at <= app_now() - interval '2 minutes')`;
 
 /**
  * Starts at a low-water mark. With an old snapshot open (a backup), dead entries at the low end of the index cannot
@@ -98,29 +101,29 @@ const MAY_CLAIM = `
 const CLAIM_OLDEST = `
 with ${OTHER_NODES},
 seen as materialized (
-  select q.email_id, q.position, q.project_id, q.provider, q.due_at
-    from queue q
-   where q.holder is null and q.claim >= 0
-     and q.due_at >= $3::timestamptz and q.due_at <= app_now() and ${MAY_CLAIM}
-   order by q.due_at
+  select queue.email_id, queue.position, queue.project_id, queue.provider, queue.due_at
+    from queue
+   where queue.holder is null and queue.claim >= 0
+     and queue.due_at >= $3::timestamptz and queue.due_at <= app_now() and ${MAY_CLAIM}
+   order by queue.due_at
    limit $4
 ),
 due as materialized (
   select free.project_id, free.email_id, free.position
-    from seen s
+    from seen
    cross join lateral (
-      select q.project_id, q.email_id, q.position from queue q
-       where q.project_id = s.project_id and q.email_id = s.email_id and q.position = s.position
-         and ${IS_FREE} and q.due_at <= app_now()
+      select queue.project_id, queue.email_id, queue.position from queue
+       where queue.project_id = seen.project_id and queue.email_id = seen.email_id and queue.position = seen.position
+         and ${IS_FREE} and queue.due_at <= app_now()
          for update skip locked) free
    where (select count(*) from seen) < $4
-     and s.project_id <> all($5::uuid[]) and s.project_id || ' ' || s.provider <> all($6::text[])
+     and seen.project_id <> all($5::uuid[]) and seen.project_id || ' ' || seen.provider <> all($6::text[])
    limit $2
 ),${CLAIM_AND_READ}
-select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowMs", t.*
+select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowMs", taken.*
   from (select count(*)::int as count from seen) seen
-  left join taken t on true
- order by t."dueAt"`;
+  left join taken on true
+ order by taken."dueAt"`;
 
 /**
  * Claims up to `max` of the oldest due recipients for `leaseId`. If `readMax` or more are due, it claims none, and the
@@ -165,56 +168,57 @@ export function tenantQueueKey(projectId: string, provider: string): string {
  * providers of the oldest rows, which the walk would find late among 50,000 providers that are not due.
  */
 const FIND_QUEUES = `
-with recursive t as materialized (select app_now() as now),
+with recursive clock as materialized (select app_now() as now),
 projects(id, number) as (
-  (select q.project_id, 1 from queue q
-    where q.holder is null and q.project_id > $1::uuid
-    order by q.project_id, q.provider, q.due_at limit 1)
+  (select queue.project_id, 1 from queue
+    where queue.holder is null and queue.project_id > $1::uuid
+    order by queue.project_id, queue.provider, queue.due_at limit 1)
   union all
-  select next.project_id, p.number + 1
-    from projects p
+  select next.project_id, project.number + 1
+    from projects project
    cross join lateral (
-      select q.project_id from queue q
-       where q.holder is null and q.project_id > p.id
-       order by q.project_id, q.provider, q.due_at limit 1) next
-   where p.number < $2::int
+      select queue.project_id from queue
+       where queue.holder is null and queue.project_id > project.id
+       order by queue.project_id, queue.provider, queue.due_at limit 1) next
+   where project.number < $2::int
 ),
 project as materialized (
-  select p.id, coalesce((select c.provider from unnest($4::uuid[], $5::text[]) as c(project_id, provider)
-                          where c.project_id = p.id limit 1), '') as cursor
-    from projects p
+  select project.id,
+         coalesce((select cursors.provider from unnest($4::uuid[], $5::text[]) as cursors(project_id, provider)
+                          where cursors.project_id = project.id limit 1), '') as cursor
+    from projects project
 ),
 quota as materialized (select greatest(4, $3::int / greatest(1, count(*))) as providers from project),
 providers(project_id, provider, due_at, number) as (
-  select p.id, first.provider, first.due_at, 1
-    from project p
+  select project.id, first.provider, first.due_at, 1
+    from project
    cross join lateral (
-      select q.provider, q.due_at from queue q
-       where q.holder is null and q.project_id = p.id and q.provider > p.cursor
-       order by q.project_id, q.provider, q.due_at limit 1) first
+      select queue.provider, queue.due_at from queue
+       where queue.holder is null and queue.project_id = project.id and queue.provider > project.cursor
+       order by queue.project_id, queue.provider, queue.due_at limit 1) first
   union all
-  select l.project_id, next.provider, next.due_at, l.number + 1
-    from providers l
+  select providers.project_id, next.provider, next.due_at, providers.number + 1
+    from providers
    cross join lateral (
-      select q.provider, q.due_at from queue q
-       where q.holder is null and q.project_id = l.project_id and q.provider > l.provider
-       order by q.project_id, q.provider, q.due_at limit 1) next
-   where l.number < (select providers from quota)
+      select queue.provider, queue.due_at from queue
+       where queue.holder is null and queue.project_id = providers.project_id and queue.provider > providers.provider
+       order by queue.project_id, queue.provider, queue.due_at limit 1) next
+   where providers.number < (select providers from quota)
 ),
 oldest as materialized (
-  select q.project_id, q.provider from queue q
-   where q.holder is null and q.claim >= 0
-     and q.due_at >= $6::timestamptz and q.due_at <= app_now()
-   order by q.due_at limit $7
+  select queue.project_id, queue.provider from queue
+   where queue.holder is null and queue.claim >= 0
+     and queue.due_at >= $6::timestamptz and queue.due_at <= app_now()
+   order by queue.due_at limit $7
 )
-select p.id as "projectId", l.provider, coalesce(l.due_at <= t.now, false) as "isDue",
-       l.number is not null and l.number = quota.providers as "isLast", false as "isOldest",
-       extract(epoch from t.now)::float8 * 1000 as "nowMs"
-  from t, quota, project p left join providers l on l.project_id = p.id
+select project.id as "projectId", providers.provider, coalesce(providers.due_at <= clock.now, false) as "isDue",
+       providers.number is not null and providers.number = quota.providers as "isLast", false as "isOldest",
+       extract(epoch from clock.now)::float8 * 1000 as "nowMs"
+  from clock, quota, project left join providers on providers.project_id = project.id
 union all
-select distinct o.project_id, o.provider, true, false, true,
-       extract(epoch from t.now)::float8 * 1000
-  from t, oldest o`;
+select distinct oldest.project_id, oldest.provider, true, false, true,
+       extract(epoch from clock.now)::float8 * 1000
+  from clock, oldest`;
 
 /** A tenant queue. `provider` null: the walk has passed the last provider of this project. */
 export type FoundQueue = {
@@ -262,10 +266,10 @@ due as materialized (
   select free.project_id, free.email_id, free.position
     from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, provider, max)
    cross join lateral (
-      select q.project_id, q.email_id, q.position from queue q
-       where q.holder is null and q.project_id = wanted.project_id and q.provider = wanted.provider
-         and q.due_at >= $5::timestamptz and q.due_at <= app_now() and ${MAY_CLAIM}
-       order by q.due_at
+      select queue.project_id, queue.email_id, queue.position from queue
+       where queue.holder is null and queue.project_id = wanted.project_id and queue.provider = wanted.provider
+         and queue.due_at >= $5::timestamptz and queue.due_at <= app_now() and ${MAY_CLAIM}
+       order by queue.due_at
        limit wanted.max
          for update skip locked) free
 ),${CLAIM_AND_READ}

@@ -109,7 +109,7 @@ function nameOf(statement: Statement | string): string | undefined {
 
 /** Returns whether the statement finds rows under this lease that are not in memory. */
 function isComparison(statement: Statement | string): boolean {
-  return typeof statement === 'string' && statement.includes('where q.holder = $1');
+  return typeof statement === 'string' && statement.includes('where queue.holder = $1');
 }
 
 test('due rows of the table are claimed and delivered', async () => {

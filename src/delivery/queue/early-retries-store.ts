@@ -6,14 +6,14 @@ export type DelayedClaim = Pick<RecipientClaim, 'projectId' | 'emailId' | 'posit
 
 // Project and email are repeated as arrays, so that any join plan starts from them.
 const BRING_FORWARD = `
-update queue q
-   set due_at = app_now() + i.delay_ms * interval '1 millisecond'
+update queue
+   set due_at = app_now() + input.delay_ms * interval '1 millisecond'
   from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::int[])
-       as i(project_id, email_id, position, claim, delay_ms)
- where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
-   and q.claim = i.claim and ${IS_FREE} and not q.held
-   and q.due_at > app_now() + i.delay_ms * interval '1 millisecond'
-   and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])
+       as input(project_id, email_id, position, claim, delay_ms)
+ where queue.project_id = input.project_id and queue.email_id = input.email_id and queue.position = input.position
+   and queue.claim = input.claim and ${IS_FREE} and not queue.held
+   and queue.due_at > app_now() + input.delay_ms * interval '1 millisecond'
+   and queue.project_id = any($1::uuid[]) and queue.email_id = any($2::uuid[])
 returning 1`;
 
 /**

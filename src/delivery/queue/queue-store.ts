@@ -15,10 +15,10 @@ import { createLeasedTable } from '../../database/leased-table.ts';
  * True when no worker has leased the row. With `holder is null` the planner could read all waiting mail by a partial
  * index.
  */
-export const IS_FREE = 'num_nulls(q.holder) = 1';
+export const IS_FREE = 'num_nulls(queue.holder) = 1';
 
 /** Released rows keep their age up to 50 s, because claims read 60 s below their low-water mark. */
-export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
+export const DUE_BY_AGE = `least(app_now(), greatest(queue.due_at, app_now() - interval '50 seconds'))`;
 
 export type RecipientKey = { emailId: string; position: number };
 
@@ -39,9 +39,9 @@ export const RECIPIENTS = createLeasedTable<RecipientKey, RecipientClaim>({
   key: { email_id: 'uuid', position: 'smallint' },
   claimColumns: { provider: 'text' },
   releaseColumns: { in_doubt: 'boolean', on_hold: 'boolean' },
-  setClause: `provider = i.provider, in_doubt = q.in_doubt or coalesce(i.in_doubt, false),
-       held = q.held or coalesce(i.on_hold, false),
-       due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
+  setClause: `provider = input.provider, in_doubt = queue.in_doubt or coalesce(input.in_doubt, false),
+       held = queue.held or coalesce(input.on_hold, false),
+       due_at = case when input.delay_ms > 0 then app_now() + input.delay_ms * interval '1 millisecond'
                      else ${DUE_BY_AGE} end`,
   beforeRelease: () => failpoint('give_back_before_commit'),
   // An accept stores the first claim of the recipients that it hands over.
@@ -66,12 +66,12 @@ export async function releaseEmails(
 }
 
 const STOPPED_NOW = `
-select exists (select from suppressions s
-                where s.project_id = $1 and s.environment = $2 and s.address_key = $3
+select exists (select from suppressions suppression
+                where suppression.project_id = $1 and suppression.environment = $2 and suppression.address_key = $3
                   and ${holdsBack('app_now()')}) as "isSuppressed",
-       exists (select from domains d
-                where d.project_id = $1 and d.id = $4
-                  and d.deleted_at is not null) as "isDomainDeleted"`;
+       exists (select from domains
+                where domains.project_id = $1 and domains.id = $4
+                  and domains.deleted_at is not null) as "isDomainDeleted"`;
 
 export async function readStopReasons(
   db: Queryable,

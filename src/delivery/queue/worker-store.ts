@@ -54,8 +54,8 @@ export function listWorkers(
 export async function readWorkersAndSchema(
   db: Queryable,
 ): Promise<{ nodes: { id: string; beat: number }[]; schemaRequired: number }> {
-  const text = `select i.schema_required as required, n.id, n.beat
-                  from installation i left join nodes n on true`;
+  const text = `select installation.schema_required as required, nodes.id, nodes.beat
+                  from installation left join nodes on true`;
   type Row = { required: number; beat: number } & { id: string | null };
   const rows = await db.query<Row>({ name: 'watch', text });
   return {
@@ -72,7 +72,7 @@ export async function readClockMs(db: Queryable): Promise<number | null> {
 }
 
 /** Mail of an interrupted drop stays on hold, because another process continues the drop. */
-const DUE_UNLESS_DROPPED = `case when q.drop_id is null then ${DUE_BY_AGE} else q.due_at end`;
+const DUE_UNLESS_DROPPED = `case when queue.drop_id is null then ${DUE_BY_AGE} else queue.due_at end`;
 
 /**
  * Expires a worker and releases its claims, which are due at once in the order of their age. With a `beat`, a worker
@@ -87,11 +87,11 @@ export async function expireWorker(
     `with dead as (
        delete from nodes where id = $1::uuid and ($2::bigint is null or beat = $2) returning id
      ), mail as (
-       update queue q set holder = null, in_doubt = true, due_at = ${DUE_UNLESS_DROPPED} from dead
-        where q.holder = dead.id returning 1
+       update queue set holder = null, in_doubt = true, due_at = ${DUE_UNLESS_DROPPED} from dead
+        where queue.holder = dead.id returning 1
      ), hooks as (
-       update webhook_queue q set holder = null, due_at = app_now() from dead
-        where q.holder = dead.id returning 1
+       update webhook_queue queue set holder = null, due_at = app_now() from dead
+        where queue.holder = dead.id returning 1
      )
      select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`,
     [node.id, node.beat],
@@ -101,12 +101,12 @@ export async function expireWorker(
 
 const RELEASE_ORPHANS = `
 with mail as (
-  update queue q set holder = null, in_doubt = true, due_at = ${DUE_UNLESS_DROPPED}
-   where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
+  update queue set holder = null, in_doubt = true, due_at = ${DUE_UNLESS_DROPPED}
+   where queue.holder is not null and not exists (select from nodes where nodes.id = queue.holder)
   returning 1
 ), hooks as (
-  update webhook_queue q set holder = null, due_at = app_now()
-   where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
+  update webhook_queue queue set holder = null, due_at = app_now()
+   where queue.holder is not null and not exists (select from nodes where nodes.id = queue.holder)
   returning 1
 )
 select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`;

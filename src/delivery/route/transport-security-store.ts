@@ -31,14 +31,14 @@ type Row = { domain: string; failedAgoMs: number | null } & (
 );
 
 const SAVE = `
-insert into mta_sts_policies as p (domain, id, mode, mx, max_age_s, fetched_at, expires_at, used_at)
+insert into mta_sts_policies (domain, id, mode, mx, max_age_s, fetched_at, expires_at, used_at)
 values ($1, $2, $3, $4, $5, app_now(), app_now() + $5::int * interval '1 second', app_now())
 on conflict (domain) do update
    set id = excluded.id, mode = excluded.mode, mx = excluded.mx, max_age_s = excluded.max_age_s,
        fetched_at = excluded.fetched_at, expires_at = excluded.expires_at, failed_at = null`;
 
 const SAVE_FAILURE = `
-insert into mta_sts_policies as p (domain, failed_at, used_at)
+insert into mta_sts_policies (domain, failed_at, used_at)
 values ($1, app_now(), app_now())
 on conflict (domain) do update set failed_at = excluded.failed_at`;
 
@@ -110,11 +110,11 @@ export type TlsCount = {
 
 /** Sorted, so that concurrent workers cannot deadlock. */
 const ADD_TLS_RESULTS = `
-insert into tls_results as r (day, domain, policy, result, sessions)
-select (app_now() at time zone 'UTC')::date, i.domain, i.policy, i.result, i.sessions
-  from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) as i(domain, policy, result, sessions)
+insert into tls_results (day, domain, policy, result, sessions)
+select (app_now() at time zone 'UTC')::date, input.domain, input.policy, input.result, input.sessions
+  from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) as input(domain, policy, result, sessions)
  order by 1, 2, 3, 4
-on conflict (day, domain, policy, result) do update set sessions = r.sessions + excluded.sessions`;
+on conflict (day, domain, policy, result) do update set sessions = tls_results.sessions + excluded.sessions`;
 
 /** Adds to today's counts. Each kind may occur only once in a call. */
 export async function addTlsResults(db: Queryable, counts: readonly TlsCount[]): Promise<void> {

@@ -21,12 +21,12 @@ export type StoredProviderState = {
 
 const WRITE = `
 insert into providers (node, provider, state, reason, until, connections_max, connections_open, updated_at)
-select n.id, i.provider, i.state, i.reason, app_now() + i.for_ms * interval '1 millisecond',
-       i.connections_max, i.connections_open, app_now()
-  from nodes n
+select nodes.id, input.provider, input.state, input.reason, app_now() + input.for_ms * interval '1 millisecond',
+       input.connections_max, input.connections_open, app_now()
+  from nodes
  cross join unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::int[], $7::int[])
-       as i(provider, state, reason, for_ms, connections_max, connections_open)
- where n.id = $1::uuid
+       as input(provider, state, reason, for_ms, connections_max, connections_open)
+ where nodes.id = $1::uuid
     on conflict (node, provider) do update
        set state = excluded.state, reason = excluded.reason, until = excluded.until,
            connections_max = excluded.connections_max,
@@ -62,11 +62,11 @@ export async function writeProviderStates(
 /** Reads the worst state of any machine. A suspension or slowdown that has ended counts as `open`. */
 const READ = `
 with current as (
-  select l.provider, n.instance, n.uplink_down, l.connections_max, l.connections_open,
-         case when l.until <= app_now() then 'open' else l.state end as state,
-         case when l.until <= app_now() then null else l.reason end as reason,
-         case when l.until <= app_now() then null else l.until end as until
-    from providers l join nodes n on n.id = l.node
+  select providers.provider, nodes.instance, nodes.uplink_down, providers.connections_max, providers.connections_open,
+         case when providers.until <= app_now() then 'open' else providers.state end as state,
+         case when providers.until <= app_now() then null else providers.reason end as reason,
+         case when providers.until <= app_now() then null else providers.until end as until
+    from providers join nodes on nodes.id = providers.node
 ), machines as (
   select provider, instance, max(connections_max) as connections_max,
          sum(connections_open) as connections_open
@@ -76,22 +76,24 @@ with current as (
          sum(connections_open)::int as "connectionsOpen"
     from machines group by provider
 )
-select t.provider, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
-       extract(epoch from w.until - app_now())::float8 * 1000 as "forMs",
-       w.state = 'suspended' and w.uplink_down as "isUplinkDown"
-  from totals t
+select totals.provider, writer.state, writer.reason, totals."connectionsMax", totals."connectionsOpen",
+       extract(epoch from writer.until - app_now())::float8 * 1000 as "forMs",
+       writer.state = 'suspended' and writer.uplink_down as "isUplinkDown"
+  from totals
  cross join lateral (
-    select c.state, c.reason, c.until, c.uplink_down from current c where c.provider = t.provider
-     order by array_position(array['suspended', 'slowed', 'full', 'open'], c.state), c.until desc
-     limit 1) w
- order by t.provider`;
+    select current.state, current.reason, current.until,
+           current.uplink_down from current where current.provider = totals.provider
+     order by array_position(array['suspended', 'slowed', 'full', 'open'], current.state), current.until desc
+     limit 1) writer
+ order by totals.provider`;
 
 const BLOCKED = `
-select distinct on (b.provider) b.provider, b.subject, b.reply,
-       greatest(0, extract(epoch from b.next_probe_at - app_now()) * 1000)::float8 as "forMs"
-  from provider_blocks b
- where b.since is not null and b.about = 'address'
- order by b.provider, b.next_probe_at`;
+select distinct on (provider_blocks.provider) provider_blocks.provider, provider_blocks.subject,
+       provider_blocks.reply,
+       greatest(0, extract(epoch from provider_blocks.next_probe_at - app_now()) * 1000)::float8 as "forMs"
+  from provider_blocks
+ where provider_blocks.since is not null and provider_blocks.about = 'address'
+ order by provider_blocks.provider, provider_blocks.next_probe_at`;
 
 type Blocked = Pick<StoredProviderState, 'provider' | 'forMs'> & { subject: string; reply: string };
 

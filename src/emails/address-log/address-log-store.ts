@@ -58,32 +58,34 @@ select $1::uuid as "projectId", id from (
 
 const LOG = `
 with sent as (
-  select e.* from unnest($5::uuid[], $6::uuid[]) mail(project_id, email_id)
+  select events.* from unnest($5::uuid[], $6::uuid[]) mail(project_id, email_id)
    cross join lateral (
-     select array_agg(r.position) as positions from recipients r
-      where r.project_id = mail.project_id and r.email_id = mail.email_id
-        and ${addressKeySql('r')} = $2::text) own
+     select array_agg(recipients.position) as positions from recipients
+      where recipients.project_id = mail.project_id and recipients.email_id = mail.email_id
+        and ${addressKeySql('recipients')} = $2::text) own
    cross join lateral (
-     select e.created_at as at, e.project_id, e.environment, e.subject_id as email_id, e.type,
-            e.data -> 'smtp' as smtp, e.data -> 'reason' as reason
-       from events e
-      where e.project_id = mail.project_id and e.subject_id = mail.email_id
-        and (e.position = any(own.positions) or e.position is null)
-        and ($3::text is null or e.environment = $3::text)
-      order by e.seq desc
-      limit ${EVENTS_PER_EMAIL_MAX}) e
+     select events.created_at as at, events.project_id, events.environment, events.subject_id as email_id,
+            events.type,
+            events.data -> 'smtp' as smtp, events.data -> 'reason' as reason
+       from events
+      where events.project_id = mail.project_id and events.subject_id = mail.email_id
+        and (events.position = any(own.positions) or events.position is null)
+        and ($3::text is null or events.environment = $3::text)
+      order by events.seq desc
+      limit ${EVENTS_PER_EMAIL_MAX}) events
 ),
 suppressed as (
-  select h.* from unnest($1::uuid[]) asked(project_id)
+  select suppression_history.* from unnest($1::uuid[]) asked(project_id)
    cross join unnest(array['live', 'test']) mode(environment)
    cross join lateral (
-     select h.at, h.project_id, h.environment, h.source_email_id as email_id,
-            'suppression.' || h.action as type, h.reason, h.by
-       from suppression_history h
-      where h.project_id = asked.project_id and h.environment = mode.environment
-        and h.address_key = $2::text collate "C"
-      order by h.at desc
-      limit $4) h
+     select suppression_history.at, suppression_history.project_id, suppression_history.environment,
+            suppression_history.source_email_id as email_id,
+            'suppression.' || suppression_history.action as type, suppression_history.reason, suppression_history.by
+       from suppression_history
+      where suppression_history.project_id = asked.project_id and suppression_history.environment = mode.environment
+        and suppression_history.address_key = $2::text collate "C"
+      order by suppression_history.at desc
+      limit $4) suppression_history
    where $3::text is null or mode.environment = $3::text
 )
 select at, project_id as "projectId", environment, email_id as "emailId", type,
@@ -140,15 +142,16 @@ export type ActiveSuppression = {
 };
 
 const ACTIVE_SUPPRESSIONS = `
-select s.project_id as "projectId", s.environment, s.reason, s.created_at as "createdAt",
-       s.expires_at as "expiresAt", s.source_email_id as "sourceEmailId",
-       ${isSimulated('s.')} as "isSimulated"
-  from suppressions s
- where s.project_id = any($1::uuid[]) and s.environment in ('live', 'test')
-   and s.address_key = $2::text collate "C"
-   and ($3::text is null or s.environment = $3::text)
-   and (s.expires_at is null or s.expires_at > app_now())
- order by s.created_at desc`;
+select suppression.project_id as "projectId", suppression.environment, suppression.reason,
+       suppression.created_at as "createdAt",
+       suppression.expires_at as "expiresAt", suppression.source_email_id as "sourceEmailId",
+       ${isSimulated('suppression.')} as "isSimulated"
+  from suppressions suppression
+ where suppression.project_id = any($1::uuid[]) and suppression.environment in ('live', 'test')
+   and suppression.address_key = $2::text collate "C"
+   and ($3::text is null or suppression.environment = $3::text)
+   and (suppression.expires_at is null or suppression.expires_at > app_now())
+ order by suppression.created_at desc`;
 
 export function findActiveSuppressions(
   db: Queryable,

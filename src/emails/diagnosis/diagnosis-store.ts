@@ -22,24 +22,25 @@ export type RecipientState = {
 };
 
 const RECIPIENTS = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 last as materialized (
-  select distinct on (v.position) v.position, v.attempt, v.created_at
-    from events v
-   where v.project_id = $1 and v.environment = $2 and v.subject_id = $3
-     and v.position is not null and v.attempt is not null
-   order by v.position, v.seq desc
+  select distinct on (events.position) events.position, events.attempt, events.created_at
+    from events
+   where events.project_id = $1 and events.environment = $2 and events.subject_id = $3
+     and events.position is not null and events.attempt is not null
+   order by events.position, events.seq desc
 )
-select l.attempt, l.created_at as "attemptedAt", q.provider, q.due_at as "dueAt",
-       coalesce(extract(epoch from q.due_at - t.now) * 1000, 0)::float8 as "dueInMs", coalesce(num_nonnulls(q.holder) = 1, false) as "isWithWorker",
-       coalesce(q.held, false) as "isOnHold", d.drops_at as "dropsAt"
-  from t, recipients r
-  left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
-                   and q.position = r.position
-  left join queue_drops d on d.id = q.drop_id and d.undone_at is null
-  left join last l on l.position = r.position
- where r.project_id = $1 and r.email_id = $3
- order by r.position`;
+select last.attempt, last.created_at as "attemptedAt", queue.provider, queue.due_at as "dueAt",
+       coalesce(extract(epoch from queue.due_at - clock.now) * 1000, 0)::float8 as "dueInMs",
+       coalesce(num_nonnulls(queue.holder) = 1, false) as "isWithWorker",
+       coalesce(queue.held, false) as "isOnHold", queue_drops.drops_at as "dropsAt"
+  from clock, recipients
+  left join queue on queue.project_id = recipients.project_id and queue.email_id = recipients.email_id
+                   and queue.position = recipients.position
+  left join queue_drops on queue_drops.id = queue.drop_id and queue_drops.undone_at is null
+  left join last on last.position = recipients.position
+ where recipients.project_id = $1 and recipients.email_id = $3
+ order by recipients.position`;
 
 export function readRecipientStates(
   db: Queryable,
@@ -63,17 +64,17 @@ export type SenderState = {
 };
 
 const SENDER = `
-select e.domain_id as "domainId", e.dual_signed as "dualSigned", e.expires_at as "expiresAt",
-       (select c.tls from contents c where c.project_id = $1 and c.email_id = $3) as tls,
-       case when d.deleted_at is null then ${DISPLAYED_STATUS('d')} end as "domainStatus",
-       coalesce(d.deleted_at is null and d.paused_at is not null, false) as "isPaused",
-       exists (select from unusable_secrets u where u.kind = 'domain' and u.owner_id = $1
-                                                and u.id = e.domain_id) as "isKeyUnusable",
+select emails.domain_id as "domainId", emails.dual_signed as "dualSigned", emails.expires_at as "expiresAt",
+       (select contents.tls from contents where contents.project_id = $1 and contents.email_id = $3) as tls,
+       case when domains.deleted_at is null then ${DISPLAYED_STATUS('domains')} end as "domainStatus",
+       coalesce(domains.deleted_at is null and domains.paused_at is not null, false) as "isPaused",
+       exists (select from unusable_secrets where unusable_secrets.kind = 'domain' and unusable_secrets.owner_id = $1
+                                                and unusable_secrets.id = emails.domain_id) as "isKeyUnusable",
        exists (select from nodes) as "hasWorkers",
        (select on_hold_since from installation) as "onHoldSince"
-  from emails e
-  left join domains d on d.project_id = e.project_id and d.id = e.domain_id
- where e.project_id = $1 and e.environment = $2 and e.id = $3`;
+  from emails
+  left join domains on domains.project_id = emails.project_id and domains.id = emails.domain_id
+ where emails.project_id = $1 and emails.environment = $2 and emails.id = $3`;
 
 export async function readSenderState(
   db: Queryable,
@@ -87,8 +88,8 @@ export const AHEAD_MAX = 1_000;
 
 const AHEAD = `
 select count(*)::int as count
-  from (select from queue q
-         where q.project_id = $1 and q.provider = $2 and q.holder is null and q.due_at < $3
+  from (select from queue
+         where queue.project_id = $1 and queue.provider = $2 and queue.holder is null and queue.due_at < $3
          limit ${AHEAD_MAX}) ahead`;
 
 /** Counts the project's recipients at the same provider that are due earlier, up to AHEAD_MAX. */

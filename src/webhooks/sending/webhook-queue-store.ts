@@ -23,25 +23,27 @@ export type Endpoint = {
 };
 
 const FIND_DUE = `
-with t as materialized (
+with clock as materialized (
   select app_now() as now, to_timestamp($1::float8 / 1000) as since
 ),
 due as materialized (
-  select q.project_id, q.endpoint_id, min(q.due_at) as low_water
-    from t, webhook_queue q
-   where q.holder is null and q.claim >= 0 and q.due_at > t.since and q.due_at <= t.now
+  select webhook_queue.project_id, webhook_queue.endpoint_id, min(webhook_queue.due_at) as low_water
+    from clock, webhook_queue
+   where webhook_queue.holder is null and webhook_queue.claim >= 0 and webhook_queue.due_at > clock.since
+     and webhook_queue.due_at <= clock.now
    group by 1, 2
   union all
-  select e.project_id, e.id, '-infinity' from t, webhook_endpoints e
-   where e.blocked_until > t.since and e.blocked_until <= t.now
+  select webhook_endpoints.project_id, webhook_endpoints.id, '-infinity' from clock, webhook_endpoints
+   where webhook_endpoints.blocked_until > clock.since and webhook_endpoints.blocked_until <= clock.now
 )
-select d.project_id as "projectId", d.endpoint_id as "endpointId",
-       floor(extract(epoch from d.low_water) * 1000)::float8 as "lowWaterMs",
-       e.status is distinct from 'enabled' as "isInactive",
-       floor(extract(epoch from t.now) * 1000)::float8 as "nowMs",
+select due.project_id as "projectId", due.endpoint_id as "endpointId",
+       floor(extract(epoch from due.low_water) * 1000)::float8 as "lowWaterMs",
+       webhook_endpoints.status is distinct from 'enabled' as "isInactive",
+       floor(extract(epoch from clock.now) * 1000)::float8 as "nowMs",
        exists (select from webhook_replays where status = 'running') as "hasReplays"
-  from t left join due d on true
-  left join webhook_endpoints e on e.project_id = d.project_id and e.id = d.endpoint_id`;
+  from clock left join due on true
+  left join webhook_endpoints on webhook_endpoints.project_id = due.project_id
+       and webhook_endpoints.id = due.endpoint_id`;
 
 export type DueEndpoint = Endpoint & {
   /** The endpoint is disabled or deleted, so its pending deliveries end. */
@@ -87,46 +89,54 @@ export type ClaimedDelivery = SealedSecrets & {
 
 // Lateral look-ups with a limit force one index probe each.
 const CLAIM = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 endpoint as materialized (
-  select e.id, e.url, e.payload_format, e.secret, to_timestamp(l.low_water_ms / 1000) as low_water,
-         case when e.previous_secret_expires_at > t.now then e.previous_secret end
+  select webhook_endpoints.id, webhook_endpoints.url, webhook_endpoints.payload_format, webhook_endpoints.secret,
+         to_timestamp(endpoint.low_water_ms / 1000) as low_water,
+         case when webhook_endpoints.previous_secret_expires_at > clock.now then webhook_endpoints.previous_secret end
            as previous_secret,
-         case when e.earlier_secret_expires_at > t.now then e.earlier_secret end as earlier_secret,
-         case when e.failures >= ${SUSPENSION_FAILURES} then least(l.max_count, 1)
-              else l.max_count end as max_count
-    from t, unnest($2::uuid[], $3::uuid[], $4::float8[], $5::int[])
-              as l(project_id, endpoint_id, low_water_ms, max_count)
-    join webhook_endpoints e on e.project_id = l.project_id and e.id = l.endpoint_id
-   where e.status = 'enabled' and (e.blocked_until is null or e.blocked_until <= t.now)
+         case when webhook_endpoints.earlier_secret_expires_at > clock.now then webhook_endpoints.earlier_secret end
+           as earlier_secret,
+         case when webhook_endpoints.failures >= ${SUSPENSION_FAILURES} then least(endpoint.max_count, 1)
+              else endpoint.max_count end as max_count
+    from clock, unnest($2::uuid[], $3::uuid[], $4::float8[], $5::int[])
+              as endpoint(project_id, endpoint_id, low_water_ms, max_count)
+    join webhook_endpoints on webhook_endpoints.project_id = endpoint.project_id
+         and webhook_endpoints.id = endpoint.endpoint_id
+   where webhook_endpoints.status = 'enabled'
+     and (webhook_endpoints.blocked_until is null or webhook_endpoints.blocked_until <= clock.now)
 ),
 due as materialized (
-  select q.* from t, endpoint l cross join lateral (
-    select q.project_id, q.endpoint_id, q.event_id from webhook_queue q
-     where q.endpoint_id = l.id and q.holder is null
-       and q.due_at >= l.low_water and q.due_at <= t.now
-     order by q.due_at limit l.max_count for update skip locked) q
+  select webhook_queue.* from clock, endpoint cross join lateral (
+    select webhook_queue.project_id, webhook_queue.endpoint_id, webhook_queue.event_id from webhook_queue
+     where webhook_queue.endpoint_id = endpoint.id and webhook_queue.holder is null
+       and webhook_queue.due_at >= endpoint.low_water and webhook_queue.due_at <= clock.now
+     order by webhook_queue.due_at limit endpoint.max_count for update skip locked) webhook_queue
 ),
 claimed as (
-  update webhook_queue q set holder = $1::uuid, claim = q.claim + 1 from due
-   where q.project_id = due.project_id and q.event_id = due.event_id
-     and q.endpoint_id = due.endpoint_id
-  returning q.*
+  update webhook_queue set holder = $1::uuid, claim = webhook_queue.claim + 1 from due
+   where webhook_queue.project_id = due.project_id and webhook_queue.event_id = due.event_id
+     and webhook_queue.endpoint_id = due.endpoint_id
+  returning webhook_queue.*
 )
-select c.holder as "leaseId", c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId",
-       c.claim, c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs",
-       l.url, l.payload_format as format, l.secret, l.previous_secret as "previousSecret",
-       l.earlier_secret as "earlierSecret", d.type, wire_time(e.created_at) as "createdAt",
-       e.data::text as data
-  from claimed c join endpoint l on l.id = c.endpoint_id
-  left join lateral (select d.type, d.subject_id, d.seq from webhook_deliveries d
-                      where d.project_id = c.project_id and d.endpoint_id = c.endpoint_id
-                        and d.event_id = c.event_id limit 1) d on true
-  left join lateral (select e.created_at, ${EVENT_DATA('e')} as data
-                       from events e${EVENT_EMAIL('e')}
-                      where e.project_id = c.project_id and e.subject_id = d.subject_id
-                        and e.seq = d.seq limit 1) e on true
- order by c.due_at`;
+select claimed.holder as "leaseId", claimed.project_id as "projectId", claimed.endpoint_id as "endpointId",
+       claimed.event_id as "eventId",
+       claimed.claim, claimed.attempts, floor(extract(epoch from claimed.due_at) * 1000)::float8 as "dueAtMs",
+       endpoint.url, endpoint.payload_format as format, endpoint.secret, endpoint.previous_secret as "previousSecret",
+       endpoint.earlier_secret as "earlierSecret", webhook_deliveries.type,
+       wire_time(event.created_at) as "createdAt",
+       event.data::text as data
+  from claimed join endpoint on endpoint.id = claimed.endpoint_id
+  left join lateral (select webhook_deliveries.type, webhook_deliveries.subject_id,
+                     webhook_deliveries.seq from webhook_deliveries
+                      where webhook_deliveries.project_id = claimed.project_id
+                        and webhook_deliveries.endpoint_id = claimed.endpoint_id
+                        and webhook_deliveries.event_id = claimed.event_id limit 1) webhook_deliveries on true
+  left join lateral (select event.created_at, ${EVENT_DATA('event')} as data
+                       from events event${EVENT_EMAIL('event')}
+                      where event.project_id = claimed.project_id and event.subject_id = webhook_deliveries.subject_id
+                        and event.seq = webhook_deliveries.seq limit 1) event on true
+ order by claimed.due_at`;
 
 export function claimWebhooks(
   db: Queryable,
@@ -149,28 +159,29 @@ export const WEBHOOKS = createLeasedTable<WebhookKey, WebhookClaim>({
   name: 'webhook_queue',
   rowNoun: 'webhooks',
   key: { endpoint_id: 'uuid', event_id: 'uuid' },
-  setClause: `due_at = app_now() + i.delay_ms * interval '1 millisecond'`,
+  setClause: `due_at = app_now() + input.delay_ms * interval '1 millisecond'`,
   mayBeInFlight: () => false,
 });
 
 // Sorted, with the ids as an array: with statistics of one busy endpoint, the planner read the whole queue.
 const FAIL_PENDING = `
 with ended as materialized (
-  select q.event_id from webhook_queue q
-   where q.endpoint_id = $2 and q.holder is null
-     and not exists (select from webhook_endpoints e
-                      where e.project_id = $1 and e.id = $2 and e.status = 'enabled')
-   order by q.due_at limit $3 for update skip locked
+  select webhook_queue.event_id from webhook_queue
+   where webhook_queue.endpoint_id = $2 and webhook_queue.holder is null
+     and not exists (select from webhook_endpoints
+                      where webhook_endpoints.project_id = $1 and webhook_endpoints.id = $2
+                        and webhook_endpoints.status = 'enabled')
+   order by webhook_queue.due_at limit $3 for update skip locked
 ),
 gone as (
-  delete from webhook_queue q
-   where q.project_id = $1 and q.endpoint_id = $2
-     and q.event_id = any(array(select event_id from ended))
+  delete from webhook_queue
+   where webhook_queue.project_id = $1 and webhook_queue.endpoint_id = $2
+     and webhook_queue.event_id = any(array(select event_id from ended))
 ),
 failed as (
-  update webhook_deliveries d set status = 'failed', completed_at = app_now()
-   where d.project_id = $1 and d.endpoint_id = $2
-     and d.event_id = any(array(select event_id from ended))
+  update webhook_deliveries set status = 'failed', completed_at = app_now()
+   where webhook_deliveries.project_id = $1 and webhook_deliveries.endpoint_id = $2
+     and webhook_deliveries.event_id = any(array(select event_id from ended))
 )
 select count(*)::int as ended from ended`;
 
@@ -198,14 +209,17 @@ export type EndpointFacts = HealthFacts & {
 };
 
 const HEALTH = `
-select e.project_id as "projectId", e.id as "endpointId", e.version::text, e.status,
-       e.disabled_reason as "disabledReason", e.failures, wire_time(e.failing_since) as "failingSince",
-       coalesce(extract(epoch from app_now() - e.failing_since), 0)::float8 * 1000 as "failingForMs",
-       e.blocked_until is not null as "wasSuspended"
-  from unnest($1::uuid[], $2::uuid[]) as i(project_id, id)
+select webhook_endpoints.project_id as "projectId", webhook_endpoints.id as "endpointId",
+       webhook_endpoints.version::text, webhook_endpoints.status,
+       webhook_endpoints.disabled_reason as "disabledReason", webhook_endpoints.failures,
+       wire_time(webhook_endpoints.failing_since) as "failingSince",
+       coalesce(extract(epoch from app_now() - webhook_endpoints.failing_since), 0)::float8 * 1000 as "failingForMs",
+       webhook_endpoints.blocked_until is not null as "wasSuspended"
+  from unnest($1::uuid[], $2::uuid[]) as input(project_id, id)
  cross join lateral (
-    select e.*, e.xmin as version from webhook_endpoints e
-     where e.project_id = i.project_id and e.id = i.id limit 1) e`;
+    select webhook_endpoints.*, webhook_endpoints.xmin as version from webhook_endpoints
+     where webhook_endpoints.project_id = input.project_id
+       and webhook_endpoints.id = input.id limit 1) webhook_endpoints`;
 
 /** Reads the health of endpoints without a lock. Deleted endpoints are left out. */
 export function readHealth(
@@ -235,79 +249,85 @@ export type WebhookSettlement = Pick<
  * endpoints by id. The ids are repeated wherever rows are changed, so that any join plan starts from them.
  */
 const SETTLE = `
-with t as materialized (select app_now() as now),
+with clock as materialized (select app_now() as now),
 input as materialized (
-  select i.* from json_to_recordset($1::json) as i(
+  select input.* from json_to_recordset($1::json) as input(
     ord int, project_id uuid, endpoint_id uuid, event_id uuid, claim int, attempts int, status text,
     retry_ms float8, attempt jsonb)
 ),
 leased as materialized (
-  select i.* from input i cross join lateral (
-    select from webhook_queue q
-     where q.project_id = i.project_id and q.event_id = i.event_id
-       and q.endpoint_id = i.endpoint_id and q.holder = $5::uuid and q.claim = i.claim for update) q
+  select input.* from input cross join lateral (
+    select from webhook_queue
+     where webhook_queue.project_id = input.project_id and webhook_queue.event_id = input.event_id
+       and webhook_queue.endpoint_id = input.endpoint_id and webhook_queue.holder = $5::uuid
+       and webhook_queue.claim = input.claim for update) webhook_queue
 ),
 health as materialized (
-  select h.* from json_to_recordset($6::json) as h(
+  select health.* from json_to_recordset($6::json) as health(
     project_id uuid, endpoint_id uuid, version text, failures int, is_failing boolean,
     disabled_reason text, suspended_ms float8)
 ),
 endpoint as materialized (
-  select e.id from webhook_endpoints e
-   where (e.project_id, e.id, e.xmin::text) in (select project_id, endpoint_id, version from health)
+  select webhook_endpoints.id from webhook_endpoints
+   where (webhook_endpoints.project_id, webhook_endpoints.id, webhook_endpoints.xmin::text) in (select project_id,
+                                                                                                endpoint_id,
+                                                                                                version from health)
      and (select count(*) from leased) = cardinality($4::uuid[])
-   order by e.id for update
+   order by webhook_endpoints.id for update
 ),
 agreed as materialized (
-  select t.now from t
+  select clock.now from clock
    where (select count(*) from leased) = cardinality($4::uuid[])
      and (select count(*) from endpoint) = (select count(*) from health)
      and not ($7::boolean and exists (
-       select from unnest($3::uuid[]) i(id)
-        cross join lateral (select e.failing_since from webhook_endpoints e
-                             where e.project_id = any($2::uuid[]) and e.id = i.id limit 1) e
-        where e.failing_since is not null))
+       select from unnest($3::uuid[]) input(id)
+        cross join lateral (select webhook_endpoints.failing_since from webhook_endpoints
+                             where webhook_endpoints.project_id = any($2::uuid[])
+                               and webhook_endpoints.id = input.id limit 1) webhook_endpoints
+        where webhook_endpoints.failing_since is not null))
 ),
 judged as (
-  update webhook_endpoints e
-     set failures = h.failures, disabled_reason = h.disabled_reason,
-         failing_since = case when h.is_failing then coalesce(e.failing_since, a.now) end,
-         status = case when h.disabled_reason is null then e.status else 'disabled' end,
-         blocked_until = case when h.suspended_ms is null then e.blocked_until
-                              else a.now + h.suspended_ms * interval '1 millisecond' end
-    from agreed a, health h where e.project_id = h.project_id and e.id = h.endpoint_id
+  update webhook_endpoints
+     set failures = health.failures, disabled_reason = health.disabled_reason,
+         failing_since = case when health.is_failing then coalesce(webhook_endpoints.failing_since, agreed.now) end,
+         status = case when health.disabled_reason is null then webhook_endpoints.status else 'disabled' end,
+         blocked_until = case when health.suspended_ms is null then webhook_endpoints.blocked_until
+                              else agreed.now + health.suspended_ms * interval '1 millisecond' end
+    from agreed, health
+   where webhook_endpoints.project_id = health.project_id and webhook_endpoints.id = health.endpoint_id
 ),
 logged as (
-  update webhook_deliveries d
-     set status = l.status, attempts = d.attempts + (l.attempt is not null)::int,
-         completed_at = case when l.status <> 'pending' then a.now end,
-         log = case when l.attempt is null then d.log
-                    when jsonb_array_length(d.log) < 20 then d.log else d.log - 0 end
-               || case when l.attempt is null then '[]' else jsonb_build_array(
+  update webhook_deliveries
+     set status = leased.status, attempts = webhook_deliveries.attempts + (leased.attempt is not null)::int,
+         completed_at = case when leased.status <> 'pending' then agreed.now end,
+         log = case when leased.attempt is null then webhook_deliveries.log
+                    when jsonb_array_length(webhook_deliveries.log) < 20 then webhook_deliveries.log
+                    else webhook_deliveries.log - 0 end
+               || case when leased.attempt is null then '[]' else jsonb_build_array(
                     jsonb_build_object('at', wire_time(
-                      a.now - (l.attempt->'latency_ms')::float8 * interval '1 millisecond'))
-                    || l.attempt) end
-    from agreed a, leased l
-   where d.project_id = l.project_id and d.endpoint_id = l.endpoint_id
-     and d.event_id = l.event_id and d.project_id = any($2::uuid[])
-     and d.endpoint_id = any($3::uuid[]) and d.event_id = any($4::uuid[])
+                      agreed.now - (leased.attempt->'latency_ms')::float8 * interval '1 millisecond'))
+                    || leased.attempt) end
+    from agreed, leased
+   where webhook_deliveries.project_id = leased.project_id and webhook_deliveries.endpoint_id = leased.endpoint_id
+     and webhook_deliveries.event_id = leased.event_id and webhook_deliveries.project_id = any($2::uuid[])
+     and webhook_deliveries.endpoint_id = any($3::uuid[]) and webhook_deliveries.event_id = any($4::uuid[])
 ),
 finished as (
-  delete from webhook_queue q using agreed a, leased l
-   where q.project_id = l.project_id and q.event_id = l.event_id
-     and q.endpoint_id = l.endpoint_id and l.status <> 'pending'
-     and q.project_id = any($2::uuid[]) and q.event_id = any($4::uuid[])
+  delete from webhook_queue using agreed, leased
+   where webhook_queue.project_id = leased.project_id and webhook_queue.event_id = leased.event_id
+     and webhook_queue.endpoint_id = leased.endpoint_id and leased.status <> 'pending'
+     and webhook_queue.project_id = any($2::uuid[]) and webhook_queue.event_id = any($4::uuid[])
 ),
 again as (
-  update webhook_queue q
-     set holder = null, attempts = l.attempts + 1,
-         due_at = a.now + l.retry_ms * interval '1 millisecond'
-    from agreed a, leased l
-   where q.project_id = l.project_id and q.event_id = l.event_id
-     and q.endpoint_id = l.endpoint_id and l.status = 'pending'
-     and q.project_id = any($2::uuid[]) and q.event_id = any($4::uuid[])
+  update webhook_queue
+     set holder = null, attempts = leased.attempts + 1,
+         due_at = agreed.now + leased.retry_ms * interval '1 millisecond'
+    from agreed, leased
+   where webhook_queue.project_id = leased.project_id and webhook_queue.event_id = leased.event_id
+     and webhook_queue.endpoint_id = leased.endpoint_id and leased.status = 'pending'
+     and webhook_queue.project_id = any($2::uuid[]) and webhook_queue.event_id = any($4::uuid[])
 )
-select l.ord, exists (select from agreed) as "isStored" from leased l`;
+select leased.ord, exists (select from agreed) as "isStored" from leased`;
 
 /**
  * Stores outcomes of leased deliveries, and the health of their endpoints, in one statement.

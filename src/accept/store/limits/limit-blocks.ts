@@ -54,50 +54,57 @@ const BLOCKS_FROM_EMAILS = 1_000;
  */
 const FILLED_AFTER = `interval '1 minute'`;
 
-/** SQL: whether enough is left to fill blocks; `o` is openWindows of `w`, a limitWindow. */
-const isAmple = (o: string, w: string): string => `
-             ${o}.is_open and ${o}.is_open_for_recipients
-             and least(${w}.max - ${w}.used, ${w}.recipients_max - ${w}.recipients_used)
+/** SQL: whether enough is left to fill blocks. @param open the openWindows of `window`, a limitWindow */
+const isAmple = (open: string, window: string): string => `
+             ${open}.is_open and ${open}.is_open_for_recipients
+             and least(${window}.max - ${window}.used, ${window}.recipients_max - ${window}.recipients_used)
                  >= ${PARTS * PERMITS_MIN}`;
 
-const OF_PROJECT = 'b.project_id = i.project_id and b.environment = i.environment';
+const OF_PROJECT =
+  'block.project_id = request.project_id and block.environment = request.environment';
 const IS_FILLED = `
-          b.started_at = w.started_at and b.recipients_started_at = w.recipients_started_at
-          and b.limits = w.limits and b.permits >= ${PERMITS_MIN}`;
-const IS_TO_FILL = `b.made_at < t.now - ${FILLED_AFTER} and not (${IS_FILLED})`;
+          block.started_at = limit_window.started_at
+            and block.recipients_started_at = limit_window.recipients_started_at
+          and block.limits = limit_window.limits and block.permits >= ${PERMITS_MIN}`;
+const IS_TO_FILL = `block.made_at < clock.now - ${FILLED_AFTER} and not (${IS_FILLED})`;
 
-/** Permits that count as used now; `w` is a limitWindow and `o` its openWindows. */
+/** Permits that count as used now. */
 export const BLOCKS_IN_FACTS = `
-      select coalesce(sum(b.permits) filter (where o.is_open and b.started_at = w.started_at), 0)::int
+      select coalesce(sum(block.permits) filter (where open_windows.is_open
+                                                 and block.started_at = limit_window.started_at), 0)::int
                as permits,
-             coalesce(sum(b.permits) filter (
-               where o.is_open_for_recipients and b.recipients_started_at = w.recipients_started_at), 0)::int
+             coalesce(sum(block.permits) filter (
+               where open_windows.is_open_for_recipients
+                 and block.recipients_started_at = limit_window.recipients_started_at), 0)::int
                as recipients_permits,
-             coalesce(bool_or(${isAmple('o', 'w')} and ${IS_TO_FILL}), false) as is_to_fill
-        from limit_blocks b where w.has_blocks and ${OF_PROJECT}`;
+             coalesce(bool_or(${isAmple('open_windows', 'limit_window')} and ${IS_TO_FILL}), false) as is_to_fill
+        from limit_blocks block where limit_window.has_blocks and ${OF_PROJECT}`;
 
 const SHARING = `
-      select w.used + i.emails > w.max or w.recipients_used + i.recipients > w.recipients_max
-             as is_short,${isAmple('o', 'w')}
-             and i.recipients <= (w.recipients_max - w.recipients_used) / 2 as is_ample,
-             least(w.max - w.used, w.recipients_max - w.recipients_used) / ${PARTS} as part`;
+      select limit_window.used + request.emails > limit_window.max
+        or limit_window.recipients_used + request.recipients > limit_window.recipients_max
+             as is_short,${isAmple('open_windows', 'limit_window')}
+             and request.recipients <= (limit_window.recipients_max - limit_window.recipients_used) / 2 as is_ample,
+             least(limit_window.max - limit_window.used,
+                   limit_window.recipients_max - limit_window.recipients_used) / ${PARTS} as part`;
 
 /**
  * Locks the blocks that change. Returns their `slots`, the number `returned` to the row's counts, and the `permits`
  * that each block has from now on.
  */
 const CHANGES = `
-      select array_agg(b.slot) as slots, case when s.is_ample then s.part else 0 end as permits,
-             coalesce(sum(b.permits) filter (where b.started_at = w.started_at), 0)::int as returned,
-             coalesce(sum(b.permits) filter (
-               where b.recipients_started_at = w.recipients_started_at), 0)::int as returned_recipients
-        from (select * from (select * from limit_blocks b
-                              where s.is_short and ${OF_PROJECT}
-                              order by b.slot for update) b
+      select array_agg(block.slot) as slots, case when sharing.is_ample then sharing.part else 0 end as permits,
+             coalesce(sum(block.permits) filter (where block.started_at = limit_window.started_at), 0)::int
+               as returned,
+             coalesce(sum(block.permits) filter (
+               where block.recipients_started_at = limit_window.recipients_started_at), 0)::int as returned_recipients
+        from (select * from (select * from limit_blocks block
+                              where sharing.is_short and ${OF_PROJECT}
+                              order by block.slot for update) block
                union all
-              select * from (select * from limit_blocks b
-                              where s.is_ample and ${OF_PROJECT} and ${IS_TO_FILL}
-                                for update skip locked) b) b`;
+              select * from (select * from limit_blocks block
+                              where sharing.is_ample and ${OF_PROJECT} and ${IS_TO_FILL}
+                                for update skip locked) block) block`;
 
 /** Follows the demands. */
 const LOCK_TIMEOUT = `$${DEMAND_PARAMETERS + 1}`;
@@ -107,27 +114,29 @@ const SHARE_LIMITS = {
   name: 'share_limits',
   text: `
 with windows as materialized (
-  select w.*, b.*, coalesce(cardinality(b.slots) * b.permits, 0) as set_aside
-    from (select now() + skew as now from clock) t
+  select limit_window.*, block.*, coalesce(cardinality(block.slots) * block.permits, 0) as set_aside
+    from (select now() + skew as now from clock) clock
    cross join ${DEMANDS}
-   cross join lateral (${limitWindow(withLockTimeout(LOCK_TIMEOUT))}) w
-   cross join lateral (${openWindows('w')}) o
-   cross join lateral (${SHARING}) s
-   cross join lateral (${CHANGES}) b
+   cross join lateral (${limitWindow(withLockTimeout(LOCK_TIMEOUT))}) limit_window
+   cross join lateral (${openWindows('limit_window')}) open_windows
+   cross join lateral (${SHARING}) sharing
+   cross join lateral (${CHANGES}) block
 ),
 blocks as (
-  update limit_blocks b
-     set permits = w.permits, started_at = w.started_at,
-         recipients_started_at = w.recipients_started_at, limits = w.limits
-    from windows w
-   where b.project_id = w.project_id and b.environment = w.environment and b.slot = any(w.slots)
+  update limit_blocks block
+     set permits = limit_window.permits, started_at = limit_window.started_at,
+         recipients_started_at = limit_window.recipients_started_at, limits = limit_window.limits
+    from windows limit_window
+   where block.project_id = limit_window.project_id and block.environment = limit_window.environment
+     and block.slot = any(limit_window.slots)
 )
-update limit_windows l
-   set used = w.used - w.returned + w.set_aside,
-       recipients_used = w.recipients_used - w.returned_recipients + w.set_aside
-  from windows w
- where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
-   and l.project_id = any(${DEMAND_PROJECTS}) and w.slots is not null`,
+update limit_windows
+   set used = limit_window.used - limit_window.returned + limit_window.set_aside,
+       recipients_used = limit_window.recipients_used - limit_window.returned_recipients + limit_window.set_aside
+  from windows limit_window
+ where limit_windows.project_id = limit_window.project_id and limit_windows.environment = limit_window.environment
+   and limit_windows.category = 'sending'
+   and limit_windows.project_id = any(${DEMAND_PROJECTS}) and limit_window.slots is not null`,
 };
 
 /** Takes back the blocks of limits whose row has too little capacity for the emails. Fills the others' blocks. */
@@ -145,37 +154,37 @@ export async function shareLimits(
 }
 
 /*
- * For the fast path: `i` has the number of the project's emails as `project_emails`, `m` is its limit row as read, and
- * `n` is the openWindows of `m`.
+ * For the fast path: `limit_row` is the limit row as read, without a lock, and `open_row_windows` its openWindows.
  */
 
 const IS_USABLE = `
-          b.started_at = m.started_at and b.recipients_started_at = m.recipients_started_at
-          and b.limits = m.limits and b.permits >= i.project_emails`;
+          block.started_at = limit_row.started_at and block.recipients_started_at = limit_row.recipients_started_at
+          and block.limits = limit_row.limits and block.permits >= request.project_emails`;
 
 /** Decides where to count the emails: in a block, in the limit row, or (neither) in the full path. */
 export const BLOCKS_IN_VIEW = `
-      select b.is_usable, b.permits,
-             not b.is_usable and not (a.is_ample and b.is_ready) as is_by_row
-        from (select n.is_open and n.is_open_for_recipients
+      select block.is_usable, block.permits,
+             not block.is_usable and not (ample.is_ample and block.is_ready) as is_by_row
+        from (select open_row_windows.is_open and open_row_windows.is_open_for_recipients
                      and coalesce(bool_or(${IS_USABLE}), false) as is_usable,
-                     coalesce(bool_and(b.made_at < t.now - ${FILLED_AFTER}), false) as is_ready,
-                     coalesce(sum(b.permits) filter (where b.started_at = m.started_at), 0)::int
+                     coalesce(bool_and(block.made_at < clock.now - ${FILLED_AFTER}), false) as is_ready,
+                     coalesce(sum(block.permits) filter (where block.started_at = limit_row.started_at), 0)::int
                        as permits
-                from limit_blocks b where ${OF_PROJECT}) b,
-             (select ${isAmple('n', 'm')} as is_ample) a`;
+                from limit_blocks block where ${OF_PROJECT}) block,
+             (select ${isAmple('open_row_windows', 'limit_row')} as is_ample) ample`;
 
 /**
  * A block that no other transaction has locked, in the shape of limitWindow. The choice depends only on the block's
  * own current row, because what the statement has read of other blocks may be old.
  */
 export const FREE_BLOCK = `
-      select m.project_id, m.environment, m.has_blocks, m.started_at, m.max - b.permits as used, m.max, m.length,
-             m.recipients_started_at, m.recipients_max - b.permits as recipients_used,
-             m.recipients_max, m.recipients_length, m.limits, b.slot
-        from (select * from limit_blocks b
-               where s.is_usable and ${OF_PROJECT} and ${IS_USABLE}
-               limit 1 for update skip locked) b`;
+      select limit_row.project_id, limit_row.environment, limit_row.has_blocks, limit_row.started_at,
+             limit_row.max - block.permits as used, limit_row.max, limit_row.length,
+             limit_row.recipients_started_at, limit_row.recipients_max - block.permits as recipients_used,
+             limit_row.recipients_max, limit_row.recipients_length, limit_row.limits, block.slot
+        from (select * from limit_blocks block
+               where blocks.is_usable and ${OF_PROJECT} and ${IS_USABLE}
+               limit 1 for update skip locked) block`;
 
 const MAKE_BLOCKS = {
   name: 'make_limit_blocks',

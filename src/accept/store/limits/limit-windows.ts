@@ -2,9 +2,8 @@
  * SQL of the rows of sending limits, for the statements that accept emails. One row for each project and environment
  * has two limits: on emails and on recipients.
  *
- * In the texts, `i` is the request, `t` has the time and `w` is the row. The first parameters of every statement
- * are the configured limits (`configuredLimitValues`). Rows are locked in the order of project and environment, so that
- * statements cannot deadlock.
+ * The first parameters of every statement are the configured limits (`configuredLimitValues`). Rows are locked in
+ * the order of project and environment, so that statements cannot deadlock.
  */
 import type { Limit } from '../../../core/limits.ts';
 import { type Scope, scopeKey } from '../../../core/scope.ts';
@@ -61,40 +60,48 @@ export function demandValues(wanted: readonly LimitDemand[]): unknown[] {
 
 export const DEMANDS = `unnest(${DEMAND.sql.projectIds}::uuid[], ${DEMAND.sql.environments}::text[],
            ${DEMAND.sql.emails}::int[], ${DEMAND.sql.recipients}::int[])
-           as i(project_id, environment, emails, recipients)`;
+           as request(project_id, environment, emails, recipients)`;
 
 /**
  * The limit row with the limits that apply: the project's own, else the configured ones.
- * @param condition of the row `w`
+ * @param condition of the row `limit_window`
  * @param lock empty: the row is only read
  */
 export const limitWindow = (condition = 'true', lock = ' for update'): string => `
-      select w.project_id, w.environment, w.has_blocks, w.started_at, w.used, m.max,
-             m.window_s * interval '1 second' as length, w.recipients_started_at, w.recipients_used,
-             r.recipients_max, r.window_s * interval '1 second' as recipients_length,
-             array[m.max, m.window_s, r.recipients_max, r.window_s] as limits
-        from (select * from limit_windows w
-               where w.project_id = i.project_id and w.environment = i.environment
-                 and w.category = 'sending' and ${condition} limit 1${lock}) w
+      select limit_window.project_id, limit_window.environment, limit_window.has_blocks, limit_window.started_at,
+             limit_window.used, email_limit.max,
+             email_limit.window_s * interval '1 second' as length, limit_window.recipients_started_at,
+             limit_window.recipients_used,
+             recipient_limit.recipients_max, recipient_limit.window_s * interval '1 second' as recipients_length,
+             array[email_limit.max, email_limit.window_s, recipient_limit.recipients_max, recipient_limit.window_s]
+               as limits
+        from (select * from limit_windows limit_window
+               where limit_window.project_id = request.project_id and limit_window.environment = request.environment
+                 and limit_window.category = 'sending' and ${condition} limit 1${lock}) limit_window
        cross join lateral (
-          select coalesce(w.max, ${CONFIGURED.sql.max}::int) as max, coalesce(w.window_s, ${CONFIGURED.sql.windowS}::int) as window_s) m
+          select coalesce(limit_window.max, ${CONFIGURED.sql.max}::int) as max,
+                 coalesce(limit_window.window_s, ${CONFIGURED.sql.windowS}::int) as window_s) email_limit
        cross join lateral (
-          select coalesce(w.recipients_max, ${CONFIGURED.sql.recipientsMax}::int, least(m.max * 50::bigint, 2147483647)::int)
+          select coalesce(limit_window.recipients_max, ${CONFIGURED.sql.recipientsMax}::int,
+                          least(email_limit.max * 50::bigint, 2147483647)::int)
                    as recipients_max,
-                 coalesce(w.recipients_window_s, ${CONFIGURED.sql.recipientsWindowS}::int, m.window_s) as window_s) r`;
+                 coalesce(limit_window.recipients_window_s, ${CONFIGURED.sql.recipientsWindowS}::int, email_limit.window_s)
+                   as window_s) recipient_limit`;
 
-/** SQL: whether the windows of both limits are still open. @param w the name of a limitWindow */
-export const openWindows = (w: string): string => `
-      select ${w}.started_at + ${w}.length > t.now and ${w}.started_at < t.now + interval '1 minute'
+/** SQL: whether the windows of both limits are still open. @param window the name of a limitWindow */
+export const openWindows = (window: string): string => `
+      select ${window}.started_at + ${window}.length > clock.now
+             and ${window}.started_at < clock.now + interval '1 minute'
              as is_open,
-             ${w}.recipients_started_at + ${w}.recipients_length > t.now
-             and ${w}.recipients_started_at < t.now + interval '1 minute' as is_open_for_recipients`;
+             ${window}.recipients_started_at + ${window}.recipients_length > clock.now
+             and ${window}.recipients_started_at < clock.now + interval '1 minute' as is_open_for_recipients`;
 
 export const CURRENT_COUNTS = `
-         case when o.is_open then w.used else 0 end as used,
-         case when o.is_open then w.started_at else t.now end as started_at,
-         case when o.is_open_for_recipients then w.recipients_used else 0 end as recipients_used,
-         case when o.is_open_for_recipients then w.recipients_started_at else t.now end
+         case when open_windows.is_open then limit_window.used else 0 end as used,
+         case when open_windows.is_open then limit_window.started_at else clock.now end as started_at,
+         case when open_windows.is_open_for_recipients then limit_window.recipients_used else 0 end
+           as recipients_used,
+         case when open_windows.is_open_for_recipients then limit_window.recipients_started_at else clock.now end
            as recipients_started_at`;
 
 /**

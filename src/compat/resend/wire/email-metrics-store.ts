@@ -39,22 +39,22 @@ export type MetricCount = {
 
 const COUNT = `
 with email as materialized (
-  select e.id, e.domain_id, e.created_at from emails e
-   where e.project_id = $1 and e.environment = $2 and e.id >= $3 and e.id < $4
-     and e.created_at >= $5 and e.created_at < $6
-     and ($7::uuid[] is null or e.domain_id = any($7))
-     and ($8::uuid[] is null or e.id = any($8))
-   order by e.id limit ${METRIC_EMAILS_MAX + 1}
+  select email.id, email.domain_id, email.created_at from emails email
+   where email.project_id = $1 and email.environment = $2 and email.id >= $3 and email.id < $4
+     and email.created_at >= $5 and email.created_at < $6
+     and ($7::uuid[] is null or email.domain_id = any($7))
+     and ($8::uuid[] is null or email.id = any($8))
+   order by email.id limit ${METRIC_EMAILS_MAX + 1}
 ),
 counted as materialized (
-  select e.*, v.type, v.events, v.recipients
-    from email e cross join lateral (
+  select email.*, events.type, events.events, events.recipients
+    from email cross join lateral (
       select type, count(*) as events, count(distinct position) as recipients from events
-       where project_id = $1 and environment = $2 and subject_id = e.id and position is not null
+       where project_id = $1 and environment = $2 and subject_id = email.id and position is not null
        group by type
       union all
       select 'recipients', count(*), count(*) from recipients
-       where project_id = $1 and email_id = e.id) v
+       where project_id = $1 and email_id = email.id) events
 ),
 grouped as (
   select case when 'period' = any($9::text[]) then date_trunc($10, created_at, 'UTC') end as period,
@@ -63,11 +63,11 @@ grouped as (
          sum(events)::int as events, sum(recipients)::int as recipients
     from counted group by 1, 2, 3, 4
 )
-select g.period, g.domain_id as "domainId", d.name as "domainName", g.email_id as "emailId",
-       g.type, g.events, g.recipients, (select count(*) from email)::int as emails
-  from grouped g
-  left join domains d on d.project_id = $1 and d.id = g.domain_id
- order by g.period, d.name, g.email_id`;
+select grouped.period, grouped.domain_id as "domainId", domains.name as "domainName", grouped.email_id as "emailId",
+       grouped.type, grouped.events, grouped.recipients, (select count(*) from email)::int as emails
+  from grouped
+  left join domains on domains.project_id = $1 and domains.id = grouped.domain_id
+ order by grouped.period, domains.name, grouped.email_id`;
 
 /** Ids use the worker's clock, created_at the database's. */
 const CLOCK_SLACK_MS = 5 * 60_000;

@@ -20,9 +20,10 @@ export type NewLoggedRequest = Scope & LoggedRequest;
 
 const ADD = `
 insert into request_log (project_id, environment, id, created_at, method, endpoint, status, user_agent)
-select i.project_id, i.environment, i.id, app_now(), i.method, i.endpoint, i.status, i.user_agent
+select input.project_id, input.environment, input.id, app_now(), input.method, input.endpoint, input.status,
+       input.user_agent
   from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::text[])
-       as i(project_id, environment, id, method, endpoint, status, user_agent)
+       as input(project_id, environment, id, method, endpoint, status, user_agent)
 on conflict do nothing`;
 
 export async function addRequests(
