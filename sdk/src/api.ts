@@ -900,6 +900,18 @@ export type EmailWebhookDelivery = {
   completed_at: string | null;
   /** Due time of the next attempt, or null without one. */
   next_attempt_at: string | null;
+  /** The last attempt, or null before the first. */
+  last_attempt: {
+    /** Time of the attempt. */
+    at: string;
+    /** HTTP status of the response, or null without a response. */
+    status: number | null;
+    latency_ms: number;
+    /** First 200 characters of the response, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+  } | null;
   /** Webhook of the delivery. */
   webhook_id: string;
   webhook_url: string;
@@ -2725,6 +2737,18 @@ export type WebhookDelivery = {
   completed_at: string | null;
   /** Due time of the next attempt, or null without one. */
   next_attempt_at: string | null;
+  /** The last attempt, or null before the first. */
+  last_attempt: {
+    /** Time of the attempt. */
+    at: string;
+    /** HTTP status of the response, or null without a response. */
+    status: number | null;
+    latency_ms: number;
+    /** First 200 characters of the response, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+  } | null;
 };
 
 export type WebhookDeliveryDetail = {
@@ -2743,6 +2767,18 @@ export type WebhookDeliveryDetail = {
   completed_at: string | null;
   /** Due time of the next attempt, or null without one. */
   next_attempt_at: string | null;
+  /** The last attempt, or null before the first. */
+  last_attempt: {
+    /** Time of the attempt. */
+    at: string;
+    /** HTTP status of the response, or null without a response. */
+    status: number | null;
+    latency_ms: number;
+    /** First 200 characters of the response, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+  } | null;
   /** Last 20 attempts, oldest first. */
   log: Array<{
     /** Time of the attempt. */

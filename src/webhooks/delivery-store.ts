@@ -19,6 +19,8 @@ export type WebhookDelivery = {
   createdAt: Date;
   completedAt: Date | null;
   nextAttemptAt: Date | null;
+  /** null before the first attempt. */
+  lastAttempt: LoggedAttempt | null;
 };
 
 /** One attempt as stored and shown. A delivery keeps its newest 20. */
@@ -46,7 +48,8 @@ export type WebhookDeliveryDetail = WebhookDelivery & {
 
 const DELIVERY_COLUMNS = `delivery.event_id as id, delivery.type, delivery.status, delivery.attempts,
        delivery.created_at as "createdAt", delivery.completed_at as "completedAt",
-       webhook_queue.due_at as "nextAttemptAt"`;
+       webhook_queue.due_at as "nextAttemptAt",
+       delivery.log -> -1 as "lastAttempt"`;
 
 const QUEUE_JOIN = `
   left join lateral (select webhook_queue.due_at from webhook_queue

@@ -67,21 +67,6 @@ const deliveryStatus = doc(
   'Status of the delivery. It is `pending` until a 2xx response or the last retry.',
 );
 
-const deliveryFields = {
-  object: z.literal('webhook_delivery'),
-  id: idSchema('Id of the delivery and its event, as in the `webhook-id` header of every attempt.'),
-  type: z.string().meta({ description: 'Type of the event.', examples: ['email.delivered'] }),
-  status: deliveryStatus,
-  attempts: doc(z.int().min(0), 'Number of attempts so far.', 1),
-  created_at: time('Time of the event.'),
-  completed_at: time(
-    'Time of the 2xx response or of the last failed attempt, or null while pending.',
-  ).nullable(),
-  next_attempt_at: time('Due time of the next attempt, or null without one.').nullable(),
-};
-
-export const webhookDelivery = z.object(deliveryFields).meta({ id: 'WebhookDelivery' });
-
 const loggedAttempt = z.object({
   at: time('Time of the attempt.'),
   status: doc(
@@ -97,6 +82,31 @@ const loggedAttempt = z.object({
   ),
   error: doc(z.string().nullable(), 'Reason why there was no usable response, or null.', null),
 });
+
+const deliveryFields = {
+  object: z.literal('webhook_delivery'),
+  id: idSchema('Id of the delivery and its event, as in the `webhook-id` header of every attempt.'),
+  type: z.string().meta({ description: 'Type of the event.', examples: ['email.delivered'] }),
+  status: deliveryStatus,
+  attempts: doc(z.int().min(0), 'Number of attempts so far.', 1),
+  created_at: time('Time of the event.'),
+  completed_at: time(
+    'Time of the 2xx response or of the last failed attempt, or null while pending.',
+  ).nullable(),
+  next_attempt_at: time('Due time of the next attempt, or null without one.').nullable(),
+  last_attempt: loggedAttempt
+    .extend({
+      answer: doc(
+        z.string().nullable(),
+        'First 200 characters of the response, or null without a response.',
+        'OK',
+      ),
+    })
+    .nullable()
+    .describe('The last attempt, or null before the first.'),
+};
+
+export const webhookDelivery = z.object(deliveryFields).meta({ id: 'WebhookDelivery' });
 
 export const webhookDeliveryDetail = z
   .object({

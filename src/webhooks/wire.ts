@@ -21,7 +21,11 @@ export function webhookWithSecretToWire({ endpoint, signingSecret }: EndpointWit
   return { ...webhookToWire(endpoint), signing_secret: signingSecret };
 }
 
+/** Limit on a response in a list. The delivery itself has the first 4 KB. */
+const ANSWER_CHARACTERS = 200;
+
 export function deliveryToWire(delivery: WebhookDelivery) {
+  const { lastAttempt } = delivery;
   return {
     object: 'webhook_delivery' as const,
     id: delivery.id,
@@ -31,6 +35,10 @@ export function deliveryToWire(delivery: WebhookDelivery) {
     created_at: delivery.createdAt.toISOString(),
     completed_at: delivery.completedAt?.toISOString() ?? null,
     next_attempt_at: delivery.nextAttemptAt?.toISOString() ?? null,
+    last_attempt: lastAttempt && {
+      ...lastAttempt,
+      answer: lastAttempt.answer?.slice(0, ANSWER_CHARACTERS) ?? null,
+    },
   };
 }
 

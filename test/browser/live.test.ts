@@ -7,16 +7,26 @@ import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { Browser as ApiBrowser, OWNER, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
-import { buildDashboard, goToLive, openPage, signedIn, takePage } from '../support/dashboard.ts';
+import {
+  assertGoodInAllThemes,
+  buildDashboard,
+  goToLive,
+  openPage,
+  signedIn,
+  takePage,
+} from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { eventually } from '../support/wait.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
 
 /** A name of this machine that is no secure context, unlike 127.0.0.1. */
 const PLAIN_HOST = 'mail.plain.test';
 
 await buildDashboard();
 const [service, browser] = await Promise.all([
-  startService({ env: { LETTERHAUS_LIMIT_SENDING: '10000/60' } }),
+  startService({
+    env: { LETTERHAUS_LIMIT_SENDING: '10000/60', LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1' },
+  }),
   startBrowser([`--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1`]),
 ]);
 after(async () => {
@@ -125,6 +135,30 @@ test('a page whose session ends keeps what was typed below a form to sign in', a
   assert.equal(await search.inputValue(), 'typed and not yet searched');
   await service.send({ to: 'delivered@simulator.test', subject: 'After signing in again' });
   await page.getByText('After signing in again').waitFor();
+});
+
+test('a failing webhook shows the response of its receiver on its page, grouped, and on each delivery', async () => {
+  await using receiver = await startReceiver({
+    status: 500,
+    body: '{"error": "no such table: orders"}',
+  });
+  const { body } = await service.request('POST', '/v1/webhooks', { body: { url: receiver.url } });
+  await service.send({ to: 'delivered@simulator.test', subject: 'Reported' });
+  await receiver.waitForCount(2);
+  await using open = await takePage(browser, service, { cookies: signedIn(service, owner) });
+  const { page } = open;
+  await page.goto(`${HOME}/webhooks/${body.id}`);
+  const failure = page.getByRole('region', { name: 'Failures' }).getByRole('button');
+  await failure.filter({ hasText: '500 {"error": "no such table: orders"}' }).waitFor();
+  await page
+    .getByRole('region', { name: 'Deliveries' })
+    .getByText('500 {"error": "no such table: orders"}')
+    .first()
+    .waitFor();
+  await assertGoodInAllThemes(page);
+  await failure.click();
+  await page.getByRole('dialog', { name: 'Delivery' }).getByText('no such table').first().waitFor();
+  await service.request('DELETE', `/v1/webhooks/${body.id}`);
 });
 
 test('a screen that is opened while the network is away opens when it is back', async () => {

@@ -16,7 +16,10 @@ import { PageHead } from '../../ui/page.tsx';
 import { Code, Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { inWords } from '../../lib/time.ts';
+import { serverNowMs } from '../../lib/clock.ts';
 import { Time } from '../../ui/time.tsx';
+import { FailureList } from './failure-list.tsx';
+import { resultOf } from './failures.ts';
 import { EditForm, ReplayForm, RotateForm } from './webhook-forms.tsx';
 import { WebhookMark } from './webhooks.tsx';
 
@@ -211,6 +214,7 @@ function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
         </nav>
         {status === '' && <SuccessRate deliveries={list.rows} />}
       </div>
+      {status === '' && <FailureList webhook={webhook} show={show} />}
       <ListTable
         label="Deliveries"
         list={list}
@@ -225,6 +229,7 @@ function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
               </button>
             ),
           },
+          { title: 'Response', isWide: true, cell: (delivery) => <Result delivery={delivery} /> },
           { title: 'Attempts', isNumber: true, isWide: true, cell: ({ attempts }) => attempts },
           { title: 'Time', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
         ]}
@@ -243,6 +248,21 @@ function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
   );
 }
 
+/** The last response in one line, or how the delivery goes on before it was tried. */
+function Result({ delivery }: { delivery: WebhookDelivery }): ReactNode {
+  const result = resultOf(delivery);
+  const { last_attempt: last, next_attempt_at: next } = delivery;
+  if (result === null || last === null) {
+    return <span className="text-muted">{next === null ? 'not tried' : 'not tried yet'}</span>;
+  }
+  return (
+    <span className="flex max-w-md gap-2 font-mono text-xs" title={result}>
+      <span className="truncate">{result}</span>
+      <span className="shrink-0 text-muted">{inWords(last.latency_ms / 1000)}</span>
+    </span>
+  );
+}
+
 function SuccessRate({ deliveries }: { deliveries: readonly WebhookDelivery[] }): ReactNode {
   const ended = deliveries.filter(({ status }) => status !== 'pending');
   if (ended.length === 0) return null;
@@ -252,6 +272,10 @@ function SuccessRate({ deliveries }: { deliveries: readonly WebhookDelivery[] })
       {delivered} of the latest {ended.length} succeeded
     </span>
   );
+}
+
+function isPast(at: string): boolean {
+  return Date.parse(at) < serverNowMs();
 }
 
 function ChangeForm(props: {
@@ -330,7 +354,13 @@ function Delivery(props: { webhookId: string; id: string; onDone: () => void }):
           ))}
           {next !== null && (
             <li className="text-muted">
-              Next attempt <Time at={next} />
+              {isPast(next) ? (
+                'The next attempt is due, and waits for its turn.'
+              ) : (
+                <>
+                  Next attempt <Time at={next} />
+                </>
+              )}
             </li>
           )}
         </ol>
