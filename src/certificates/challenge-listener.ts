@@ -4,10 +4,13 @@
  *
  * Strangers can reach it. Connections and times are limited, and unknown tokens cost at most one statement a second.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { World } from '../lib/world.ts';
 import { hostProblem } from '../net/http/host-field.ts';
 import type { Challenge } from './certificate-store.ts';
+
+// An import would evaluate every export of node:http, which is slow (http/socket/raw-responses.ts).
+const { createServer } = process.getBuiltinModule('node:http');
 
 export type ChallengeListener = AsyncDisposable & { port: number };
 

@@ -3,7 +3,7 @@ import {
   DNS_PROVIDERS,
   type DnsProviderAccess,
   TOKEN_VARIABLES,
-} from '../net/dns-provider/open-provider.ts';
+} from '../net/dns-provider/providers.ts';
 import { isLoopback } from '../net/ip-addresses.ts';
 import { type EnvReader, parseOneOf } from './env-reader.ts';
 

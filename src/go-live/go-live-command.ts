@@ -18,7 +18,7 @@ import {
 import { printableLines } from '../cli/table.ts';
 import { readConfig } from '../config/config.ts';
 import { parseAddress, parseMailbox } from '../mail/address.ts';
-import { DNS_PROVIDERS } from '../net/dns-provider/open-provider.ts';
+import { DNS_PROVIDERS } from '../net/dns-provider/providers.ts';
 import { proposeDmarc } from './command-dmarc.ts';
 import { createLiveKey } from './command-key.ts';
 import { checkMachine } from './command-machine.ts';

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { TOKEN_VARIABLES } from '../../src/net/dns-provider/open-provider.ts';
+import { TOKEN_VARIABLES } from '../../src/net/dns-provider/providers.ts';
 import { fromZoneFile, asRecordType } from '../../src/net/dns-provider/record-text.ts';
 import {
   PROVIDER_TOKEN,

@@ -9,10 +9,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
-import type {
-  DnsProviderAccess,
-  DnsProviderName,
-} from '../../src/net/dns-provider/open-provider.ts';
+import type { DnsProviderAccess, DnsProviderName } from '../../src/net/dns-provider/providers.ts';
 import { API_HANDLERS } from './dns-provider-apis.ts';
 
 /** @property value in the form of a zone file: `"text"` for TXT, `10 host.` for MX */

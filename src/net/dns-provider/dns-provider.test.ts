@@ -9,7 +9,8 @@ import {
   type ZoneRecord,
 } from '../../../test/support/dns-provider-server.ts';
 import { DnsProviderProblem, type DnsProvider } from './dns-provider.ts';
-import { DNS_PROVIDERS, openDnsProvider, type DnsProviderAccess } from './open-provider.ts';
+import { openDnsProvider } from './open-provider.ts';
+import { DNS_PROVIDERS, type DnsProviderAccess } from './providers.ts';
 import { type DnsRecord, fromZoneFile, toZoneFile } from './record-text.ts';
 
 const ZONE = 'acme.example';

@@ -1,6 +1,6 @@
 /**
  * The port to the DNS provider of a zone: finds the zone, lists records, adds and removes single values.
- * open-provider.ts lists the providers, and each has a file of its own.
+ * providers.ts lists the providers, and each has a file of its own.
  *
  * Guarantees:
  * - `upsert` and `remove` concern one value. Other values of the same name and type stay as they are, so records of
