@@ -28,7 +28,7 @@ test('addresses of this machine and of private networks are refused unless they 
   assert.equal(lenient.guard.refusalReason('10.0.0.1'), null);
 });
 
-test('workers, maintenance and commands except the doctor use one resolver and address check', () => {
+test('workers, maintenance and commands except doctor and go-live use one resolver and address check', () => {
   const src = new URL('../../', import.meta.url);
   const callers = globSync('**/*.ts', { cwd: src })
     .filter((path) => !path.endsWith('.test.ts'))
@@ -38,12 +38,15 @@ test('workers, maintenance and commands except the doctor use one resolver and a
   assert.deepEqual(callers.toSorted(), [
     // The doctor follows the same settings with a shorter limit on time. It also tries what the service must not do:
     // ask whether the resolver validates DNSSEC, and connect to this machine's own public address.
-    'doctor/command-context.ts',
     'doctor/domains/policies.ts',
     'doctor/mail/public-url.ts',
     'doctor/network/resolver.ts',
+    // It asks DNS as receivers see it, and connects to nobody.
+    'go-live/command-dmarc.ts',
+    'go-live/command-records.ts',
     // The first start verifies a domain of the test environment, which needs no look-up.
     'service/first-start.ts',
+    'service/machine/doctor-context.ts',
     'service/machine/network.ts',
   ]);
 });
