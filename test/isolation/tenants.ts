@@ -20,7 +20,7 @@ const PROMISED_MS = 2_000;
 /** Multiple of its time before the attack that an action may take on a busy machine. */
 const SLOWER_AT_MOST = 4;
 const ROUNDS = 6;
-const BETWEEN_ROUNDS_MS = 300;
+const BETWEEN_ROUNDS_MS = 500;
 /** Milliseconds after which a waiting tenant counts as failed. */
 const GIVEN_UP_MS = 30_000;
 
@@ -119,7 +119,7 @@ export class Victim {
     this.#promisedMs = Math.max(PROMISED_MS, SLOWER_AT_MOST * Math.max(resetMs, signInMs));
   }
 
-  /** Does each action three times a second for a while. Each must succeed within the guaranteed time. */
+  /** Does each action twice a second for a while. Each must succeed within the guaranteed time. */
   async isServed(options: ResetOptions = {}): Promise<void> {
     const measured: Measured = { reset: [], read: [], webhook: [], signIn: [] };
     const rounds = [];
