@@ -88,7 +88,7 @@ export class AcmeWatch implements AsyncDisposable {
     }
   }
 
-  /** A key that this node cannot open leaves the file as it is: the node may lack a new secret key. */
+  /** Keeps the file when this node cannot decrypt the private key: the node may lack a new secret key. */
   #writeFile({ name, id, chain, privateKey }: store.StoredCertificate): void {
     const { secrets, dataDir } = this.#options;
     if (chain === null || privateKey === null || !secrets.opens(privateKey, id)) return;

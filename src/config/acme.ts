@@ -1,4 +1,4 @@
-/** Certificates that the service orders by itself (ACME). */
+/** Certificates that the service orders from an authority (ACME). */
 import { isIP } from 'node:net';
 import { isLoopback } from '../net/ip-addresses.ts';
 import { type EnvReader, parsePort } from './env-reader.ts';
