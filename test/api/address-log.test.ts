@@ -30,7 +30,7 @@ test('the log has the history of an address in all projects: its emails, their r
     { from: 'us@other.test', to: ['delivered@simulator.test', TO] },
     { key },
   );
-  const isOver = { key, timeoutMs: 30_000 };
+  const isOver = { key };
   await service.waitForStatus(second, 'bounced', isOver);
   const found = await service.cliJson('log', '--to', TO.toLowerCase());
   const entries: Entry[] = found.data;

@@ -101,7 +101,7 @@ test('metrics are summed over all workers', async () => {
       queue.get(`letterhaus_queue_provider_depth${label}`) === 1
     );
   };
-  await waitFor(isCounted, { what: 'the queue to be counted', timeoutMs: 30_000, everyMs: 250 });
+  await waitFor(isCounted, { what: 'the queue to be counted', everyMs: 250 });
 });
 
 test('the log contains no email content and no key', async () => {

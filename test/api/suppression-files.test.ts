@@ -143,7 +143,6 @@ test('an interrupted upload keeps committed rows, and the next one adds the rest
   };
   await waitFor(async () => (await count()) >= 2_000, {
     what: 'the first batches',
-    timeoutMs: 30_000,
   });
   const closed = new Promise((resolve) => upload.once('close', resolve));
   upload.destroy();

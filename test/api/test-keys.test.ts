@@ -43,7 +43,7 @@ async function passTimeUntil(id: string, status: string): Promise<Body> {
       }
       return null;
     },
-    { what: `${id} to be ${status}`, timeoutMs: 30_000 },
+    { what: `${id} to be ${status}` },
   );
 }
 

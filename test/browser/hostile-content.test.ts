@@ -213,7 +213,7 @@ test('the payloads work on a page without protection', async () => {
   const left = (kind: string, done: (number: number) => boolean): string[] =>
     PAYLOADS.filter((one) => one.kind === kind && !done(one.number)).map(({ text }) => text);
   const runsAll = (): boolean => left('runs', (number) => ran.includes(number)).length === 0;
-  await waitFor(runsAll, { what: 'all to run', timeoutMs: 30_000 });
+  await waitFor(runsAll, { what: 'all to run' });
   for (const { number, kind } of PAYLOADS) {
     const frame = page.frame(String(number));
     if (frame && (kind === 'clicked' || kind === 'loads')) await clickAll(frame);

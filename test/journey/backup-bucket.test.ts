@@ -54,7 +54,6 @@ test('an installation whose backups are in a bucket outlives its machine', async
       .join('');
   await waitFor(() => /gone@example\.org/.test(journal()) && /order-4711/.test(journal()), {
     what: 'both in the journal',
-    timeoutMs: 30_000,
   });
   await lost.killGroup9();
   const key = lost.testKey;

@@ -81,7 +81,7 @@ test('suppressions and idempotency keys since the backup outlive the machine', a
   const hasBoth = () =>
     existsSync(journal) &&
     /gone@example\.org[^]*order-4711|order-4711[^]*gone@/.test(readFileSync(journal, 'utf8'));
-  await waitFor(hasBoth, { what: 'both in the journal', timeoutMs: 30_000 });
+  await waitFor(hasBoth, { what: 'both in the journal' });
   await lost.killGroup9();
   const key = lost.testKey;
   await lost[Symbol.asyncDispose]();

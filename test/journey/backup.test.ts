@@ -131,7 +131,7 @@ for (const where of ['embedded', 'external'] as const) {
       assert.match(released.stdout, /1 recipients in doubt stay on hold in the queue/);
       await service.waitForStatus(fresh, 'delivered', { key });
       await service.clock.advance({ hours: 3 });
-      await service.waitForStatus(scheduled, 'delivered', { key, timeoutMs: 30_000 });
+      await service.waitForStatus(scheduled, 'delivered', { key });
       await receiver.waitForCount(4);
       const signed = mx.messages.filter(({ raw }) => /^DKIM-Signature: /m.test(raw.toString()));
       assert.equal(signed.length, mx.messages.length);
@@ -139,7 +139,7 @@ for (const where of ['embedded', 'external'] as const) {
 
       // The operator decides about the one in doubt.
       await service.cli('queue', 'release', '--email', doubt);
-      await service.waitForStatus(doubt, 'delivered', { key, timeoutMs: 30_000 });
+      await service.waitForStatus(doubt, 'delivered', { key });
       assert.equal(copies('doubt'), 2);
       await waitFor(
         async () => !(await service.request('GET', '/readyz', { key: null })).body.on_hold,

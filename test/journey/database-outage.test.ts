@@ -134,9 +134,9 @@ test('a worker that dies during a database outage is replaced', async () => {
   const isReplaced = async (): Promise<boolean> =>
     (await service.workerPids()).some((pid) => pid !== killed) &&
     (await post(990).catch(() => null))?.status === 503;
-  await waitFor(isReplaced, { what: 'another worker to answer', timeoutMs: 30_000 });
+  await waitFor(isReplaced, { what: 'another worker to answer' });
   await proxy.heal();
   const again = async () => (await post(991)).status === 202;
-  await waitFor(again, { what: 'emails to be accepted again', timeoutMs: 30_000 });
-  await waitFor(() => copies(991) > 0, { what: 'the email', timeoutMs: 30_000 });
+  await waitFor(again, { what: 'emails to be accepted again' });
+  await waitFor(() => copies(991) > 0, { what: 'the email' });
 });

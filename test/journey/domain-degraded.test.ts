@@ -84,7 +84,7 @@ test('a domain whose DKIM record disappears is degraded minutes later, sends wit
   await journey.service.counted(/^letterhaus_operator_conditions\{type="domain\.degraded"\} 1$/m);
 
   const isEd25519Alone = async () => (await selectorsOf(domain)).join() === selector(ed25519);
-  await waitFor(isEd25519Alone, { what: 'mail without the missing key', timeoutMs: 30_000 });
+  await waitFor(isEd25519Alone, { what: 'mail without the missing key' });
   const verified = await journey.service.cli('domains', 'verify', 'degraded.example');
   assert.equal(verified.code, 1);
   assert.match(verified.stdout, /degraded\.example is degraded: .* It sends until 2/);
@@ -98,7 +98,7 @@ test('a domain whose DKIM record disappears is degraded minutes later, sends wit
   await journey.webhook(({ type, data }) => type === 'domain.recovered' && data.id === domain.id);
   await noCondition();
   const isBoth = async () => (await selectorsOf(domain)).length === 2;
-  await waitFor(isBoth, { what: 'mail with both keys', timeoutMs: 30_000 });
+  await waitFor(isBoth, { what: 'mail with both keys' });
   const again = await journey.service.cli('domains', 'verify', 'degraded.example');
   assert.equal(again.code, 0, again.stdout);
 });

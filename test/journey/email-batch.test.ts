@@ -43,7 +43,6 @@ const workerIsBack = () =>
       ),
     {
       what: 'a worker to be ready',
-      timeoutMs: 30_000,
     },
   );
 const idsOf = ({ body }: ApiResponse): string[] => body.data.map(({ id }: { id: string }) => id);

@@ -37,7 +37,6 @@ async function loadWithKills(scene: Scene): Promise<void> {
     await load();
     await waitFor(async () => (await service.workerPids()).length === 2, {
       what: 'another worker in place of the killed one',
-      timeoutMs: 30_000,
     });
   }
   await load();
@@ -59,7 +58,7 @@ test('when workers are killed during a stream, a client that resumes gets every 
         const stream = await connect();
         return stream?.status === 200 && stream;
       };
-      await using stream = await waitFor(open, { what: 'a stream to open', timeoutMs: 30_000 });
+      await using stream = await waitFor(open, { what: 'a stream to open' });
       streams += 1;
       const before = seen.length;
       const look = () => {
@@ -120,7 +119,6 @@ test('webhooks listen delivers every event, signed, also after an interruption',
   await service.send({ from: FROM, to: to(0) }, { key });
   await waitFor(() => command.lines().some(({ status }) => status === 503), {
     what: 'an attempt that is refused',
-    timeoutMs: 30_000,
   });
   receiver.behaviour = 204;
   await loadWithKills(scene);

@@ -103,7 +103,7 @@ test('accepted mail survives the fail-over to a synchronous standby', async (t) 
   const twice = duplicates(arrivals(stage.mx));
   t.diagnostic(`${accepted.length} accepted, ${load.refused.length} refused, ${twice} twice`);
   const isSaid = () => /the database failed over/.test(stage.service.logs);
-  await waitFor(isSaid, { what: 'the log to say that it failed over', timeoutMs: 30_000 });
+  await waitFor(isSaid, { what: 'the log to say that it failed over' });
 });
 
 test('commits that an asynchronous standby lacks are lost and logged, and the rest of the mail is sent', async (t) => {
@@ -124,5 +124,5 @@ test('commits that an asynchronous standby lacks are lost and logged, and the re
   const twice = duplicates(arrivals(mx));
   t.diagnostic(`${accepted.length} accepted, ${lost.length} lost, ${twice} twice`);
   const isSaid = () => lost.every((id) => service.logs.includes(id));
-  await waitFor(isSaid, { what: 'the log to name every lost email', timeoutMs: 30_000 });
+  await waitFor(isSaid, { what: 'the log to name every lost email' });
 });

@@ -23,7 +23,7 @@ test('a frozen worker is replaced under load: all requests get a response, and n
       ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);
       return (await holders()).length === 2;
     },
-    { what: 'both workers to lease mail', timeoutMs: 30_000 },
+    { what: 'both workers to lease mail' },
   );
   const [{ pid }] = await holders();
   process.kill(pid, 'SIGSTOP');
@@ -33,7 +33,7 @@ test('a frozen worker is replaced under load: all requests get a response, and n
 
   // Requests that the frozen worker has taken hang until it is killed, and then break off.
   const under = await runLoad(service, { key, count: 200, from: FROM, to });
-  await waitFor(() => KILLED.test(service.logs), { what: 'the kill', timeoutMs: 30_000 });
+  await waitFor(() => KILLED.test(service.logs), { what: 'the kill' });
   t.diagnostic(`killed after ${Math.round(performance.now() - frozenAtMs)} ms`);
   await waitFor(
     async () => {
@@ -41,7 +41,7 @@ test('a frozen worker is replaced under load: all requests get a response, and n
       const nodes = await service.sql('select pid from nodes');
       return pids.length === 2 && !pids.includes(pid) && nodes.length === 2;
     },
-    { what: 'two workers again', timeoutMs: 30_000 },
+    { what: 'two workers again' },
   );
   const after = await runLoad(service, { key, count: 50, from: FROM, to });
   assert.equal(after.accepted.length, 50, 'every request gets a response again');
@@ -92,7 +92,6 @@ test('after a pause of the whole machine no worker is killed', async () => {
   const hasPassed = `select clock_timestamp() - $1::timestamptz > interval '12 seconds' as passed`;
   await waitFor(async () => (await service.sql(hasPassed, [at]))[0].passed, {
     what: 'twelve seconds',
-    timeoutMs: 30_000,
   });
   process.kill(-service.pid, 'SIGCONT');
   const { accepted } = await runLoad(service, { key, count: 50, from: FROM, to });

@@ -48,7 +48,7 @@ test('a report that arrives during a database outage is deferred, and settled on
   await using client = await Dialogue.greeted(portOf(journey));
   await client.ask('MAIL FROM:<>');
   const taken = async () => (await client.ask(`RCPT TO:<${returnPath}>`))?.startsWith('250');
-  await waitFor(taken, { what: 'the database to be back', timeoutMs: 30_000 });
+  await waitFor(taken, { what: 'the database to be back' });
   await client.ask('DATA');
   await service.setDatabaseReachable(false);
   client.send(`${message}\r\n.\r\n`);
@@ -57,7 +57,7 @@ test('a report that arrives during a database outage is deferred, and settled on
 
   const settled = async () =>
     TAKEN.test(await deliverReport(portOf(journey), { to: returnPath, message }));
-  await waitFor(settled, { what: 'the report to be taken', timeoutMs: 30_000 });
+  await waitFor(settled, { what: 'the report to be taken' });
   assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'bounced']);
 });
 
@@ -79,14 +79,14 @@ for (const [step, point, domain] of [
       const [pid] = await service.workerPids();
       return pid !== undefined && pid !== killed;
     };
-    await waitFor(replaced, { what: 'the next worker', timeoutMs: 30_000 });
+    await waitFor(replaced, { what: 'the next worker' });
     const again = async () => {
       const reply = await deliverReport(portOf(journey), { to: returnPath, message }).catch(
         () => '',
       );
       return TAKEN.test(reply);
     };
-    await waitFor(again, { what: 'the next worker to take it', timeoutMs: 30_000 });
+    await waitFor(again, { what: 'the next worker to take it' });
     assert.deepEqual(await journey.story(id), ['queued', 'delivered', 'bounced']);
     const find = 'select change from inbound_messages where email_id = $1';
     const kept = await service.sql(find, [id]);

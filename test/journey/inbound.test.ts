@@ -94,7 +94,7 @@ test('a late bounce counts for the sending domain, and not as a second final sta
   const complaint = await delivered('counted-complaint.test');
   // Workers write their counts every few seconds.
   const isCounted = async () => (await counted()).ended === (await ended());
-  await waitFor(isCounted, { what: 'the endings to be counted', timeoutMs: 30_000 });
+  await waitFor(isCounted, { what: 'the endings to be counted' });
   const before = await counted();
   const message = statusReport({ recipient: bounce.jo });
   assert.match(await deliverReport(port, { to: bounce.returnPath, message }), TAKEN);
@@ -105,7 +105,7 @@ test('a late bounce counts for the sending domain, and not as a second final sta
     const isWhole = sums.bounced + sums.complained >= before.bounced + before.complained + 2;
     return isWhole && sums;
   };
-  const now = await waitFor(both, { what: 'the reports to be counted', timeoutMs: 30_000 });
+  const now = await waitFor(both, { what: 'the reports to be counted' });
   assert.deepEqual(now, {
     ended: before.ended,
     bounced: before.bounced + 1,

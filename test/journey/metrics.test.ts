@@ -160,7 +160,7 @@ test('mail that waits for a suspended provider is counted as waiting', async () 
   }
   const isSuspended = () =>
     service.sql(`select from providers where state = 'suspended'`).then((rows) => rows.length > 0);
-  await waitFor(isSuspended, { what: 'the provider to be suspended', timeoutMs: 30_000 });
+  await waitFor(isSuspended, { what: 'the provider to be suspended' });
   await becomes('provider_suspended', 'provider="other"', atLeast(1));
   await becomes('queue_provider_depth', 'provider="other"', atLeast(count));
   // None of it is due, because the suspension deferred it.

@@ -63,7 +63,6 @@ test('a service removes what a killed move has left in its database', async () =
   const left = `select count(*)::int as count from pg_class where relname like 'letterhaus\\_moving\\_%'`;
   await waitFor(async () => (await service.sql(left))[0].count === 0, {
     what: 'the log to be removed',
-    timeoutMs: 30_000,
   });
   assert.deepEqual(await service.sql('select from pg_trigger where not tgisinternal'), []);
 });

@@ -153,11 +153,10 @@ test('a database on a server moves into the data directory of the node', async (
     JSON.parse(readFileSync(join(service.dataDir, 'database.json'), 'utf8')).database;
   await waitFor(() => place() === 'embedded', {
     what: 'the node to use the embedded database',
-    timeoutMs: 30_000,
   });
   const isReady = async (): Promise<boolean> =>
     (await service.request('GET', '/readyz', { key: null }).catch(() => null))?.status === 200;
-  await waitFor(isReady, { what: 'the service to be ready', timeoutMs: 30_000 });
+  await waitFor(isReady, { what: 'the service to be ready' });
   for (const id of ids) await service.waitForStatus(id, 'delivered');
   await service.waitForStatus(await service.send(), 'delivered');
   const again = await letterhausHere(['move', '--to', 'embedded'], service.env);
@@ -195,7 +194,7 @@ test('all nodes follow a move, and come back to the old database on hold when it
   const isOnHold = async (node: Service): Promise<boolean> =>
     (await node.request('GET', '/readyz', { key: null }).catch(() => null))?.body?.on_hold === true;
   for (const node of nodes) {
-    await waitFor(() => isOnHold(node), { what: 'a node to come back', timeoutMs: 30_000 });
+    await waitFor(() => isOnHold(node), { what: 'a node to come back' });
   }
   assert.equal((await second.email(early, key)).status, 'delivered');
   assert.equal((await second.request('GET', `/v1/emails/${late[0]}`, { key })).status, 404);
@@ -215,5 +214,5 @@ async function untilAt(node: Service, { url }: { url: string }): Promise<void> {
     const response = await node.request('GET', '/readyz', { key: null }).catch(() => null);
     return response?.status === 200;
   };
-  await waitFor(isThere, { what: 'a node to follow and be ready', timeoutMs: 30_000 });
+  await waitFor(isThere, { what: 'a node to follow and be ready' });
 }

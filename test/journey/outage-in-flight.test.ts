@@ -45,7 +45,7 @@ async function stage() {
   /** The database was asked in vain meanwhile, for settling as well. */
   const missOneMoreHeartbeat = async (): Promise<void> => {
     const before = missed();
-    await waitFor(() => missed() > before, { what: 'a missed heartbeat', timeoutMs: 30_000 });
+    await waitFor(() => missed() > before, { what: 'a missed heartbeat' });
   };
   verdict.resolve();
   await missOneMoreHeartbeat();

@@ -91,7 +91,7 @@ test('an installation is restored to a time, on hold, with suppressions since th
     const released = await service.cli('release');
     assert.match(released.stdout, /Released/);
     const third = await service.send({}, { key });
-    await service.waitForStatus(third, 'delivered', { key, timeoutMs: 30_000 });
+    await service.waitForStatus(third, 'delivered', { key });
     await waitUntilCovered(service, await databaseTime(service));
     const series = readdirSync(archive).filter((name) => name.startsWith('letterhaus_'));
     assert.equal(series.length, 2);

@@ -52,7 +52,6 @@ test('a provider that refuses us is listed with its reply and the page for delis
   for (const id of ids) {
     await waitFor(async () => (await journey.email(id)).status === 'delivered', {
       what: 'the email to be delivered',
-      timeoutMs: 30_000,
     }).catch(async (error: Error) => {
       const rows = await service.sql('select * from provider_blocks');
       const queue = await service.sql(

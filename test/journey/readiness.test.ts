@@ -61,7 +61,7 @@ function post(): Promise<ApiResponse> {
 async function isUnready(...codes: readonly string[]): Promise<ApiResponse> {
   const response = await waitFor(
     () => ready().then((one) => String(codesOf(one)) === String(codes) && one),
-    { what: `/readyz to say ${codes.join()}`, timeoutMs: 30_000 },
+    { what: `/readyz to say ${codes.join()}` },
   );
   assert.equal(response.status, 503);
   assert.equal(response.body.status, 'unready');
@@ -74,9 +74,9 @@ async function isUnready(...codes: readonly string[]): Promise<ApiResponse> {
 
 async function isReady(): Promise<void> {
   const isOk = () => ready().then(({ status }) => status === 200);
-  await waitFor(isOk, { what: 'the service to be ready', timeoutMs: 30_000 });
+  await waitFor(isOk, { what: 'the service to be ready' });
   const accepts = () => post().then(({ status }) => status === 202);
-  await waitFor(accepts, { what: 'mail to be accepted again', timeoutMs: 30_000 });
+  await waitFor(accepts, { what: 'mail to be accepted again' });
 }
 
 function messageOf(response: ApiResponse, code: string): string {
@@ -171,7 +171,7 @@ test('a node that ends for a newer schema responds to connected clients with the
       () => false,
       () => true,
     );
-  await waitFor(isClosed, { what: 'no more requests to be taken', timeoutMs: 30_000 });
+  await waitFor(isClosed, { what: 'no more requests to be taken' });
   socket.write('\r\n');
   const response = await text(socket);
   assert.match(response, /^HTTP\/1\.1 503 /);

@@ -93,7 +93,7 @@ test('a bounce rate above the limit raises an alert, and its recovery ends it', 
   }
   const metric = /^letterhaus_reputation_rate\{.*domain="bouncing\.test",kind="bounce".*\} 0\.1$/m;
   const isMeasured = async () => metric.test((await service.metrics()).text);
-  await waitFor(isMeasured, { what: 'the metric', timeoutMs: 30_000, everyMs: 250 });
+  await waitFor(isMeasured, { what: 'the metric', everyMs: 250 });
 
   await journey.pass({ hours: 25 });
   await waitFor(

@@ -80,7 +80,7 @@ test('when the schema requires the next version, the older version settles its w
       () => false,
       () => true,
     );
-  await waitFor(isClosed, { what: 'no more requests to be taken', timeoutMs: 30_000 });
+  await waitFor(isClosed, { what: 'no more requests to be taken' });
   const late = await half.end();
   assert.deepEqual(late, {
     status: 503,

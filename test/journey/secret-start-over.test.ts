@@ -107,7 +107,7 @@ test('after the loss of the key the installation starts over, and loses no mail'
   const [received] = await receiver.waitForCount(1);
   assert.equal(received!.event.type, 'email.delivered');
   const areRenewed = async () => (await toRenew(webhook.id)) === 0;
-  await waitFor(areRenewed, { what: 'both to count as renewed', timeoutMs: 30_000 });
+  await waitFor(areRenewed, { what: 'both to count as renewed' });
 
   // The lost key turns up: what it had sealed opens again, and is sealed anew.
   await service.stop();

@@ -174,7 +174,7 @@ test('a provider that does not answer is suspended without cost of attempts, and
   const reached = await journey.send({ to: 'jo@up.example' });
   await journey.ended(reached);
   assert.equal(other.messages.length, 1);
-  await waitFor(async () => mx.connections > asked, { what: 'a probe', timeoutMs: 30_000 });
+  await waitFor(async () => mx.connections > asked, { what: 'a probe' });
   mx.set({});
   await allAttempted(waiting);
   const failed = await deferredOf(waiting);

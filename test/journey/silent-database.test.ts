@@ -123,7 +123,7 @@ describe('a start whose database falls silent', { concurrency: 4 }, () => {
       await lockMigrations(other);
       await using start = new Start(database, await newDataDir());
       const isWaiting = async () => (await other.query(WAITING)).length > 0;
-      await waitFor(isWaiting, { what: 'the start to wait', timeoutMs: 30_000 });
+      await waitFor(isWaiting, { what: 'the start to wait' });
       assert.equal(await start.process.stop(), 0);
       await start.isGone();
     });
@@ -134,7 +134,7 @@ describe('a start whose database falls silent', { concurrency: 4 }, () => {
     await start.process.ready();
     await start.database.proxy.heal();
     const hasNode = async () => (await start.database.sql('select from nodes')).length > 0;
-    await waitFor(hasNode, { what: 'a heartbeat', timeoutMs: 30_000 });
+    await waitFor(hasNode, { what: 'a heartbeat' });
     assert.equal(await start.process.stop(), 0);
     await start.isGone();
   });

@@ -54,7 +54,7 @@ for (const [index, [what, stop]] of Object.entries(STOPS).entries()) {
     for (const mx of servers) mx.set({});
     await service.restart();
     const allCame = () => count() >= accepted.length;
-    await waitFor(allCame, { what: `${accepted.length} emails`, timeoutMs: 30_000 });
+    await waitFor(allCame, { what: `${accepted.length} emails` });
     for (const id of accepted.slice(-3)) await journey.ended(id);
     assert.deepEqual(arrived(servers).toSorted(), accepted.toSorted());
   });

@@ -196,11 +196,11 @@ test('without the database no message is accepted, and the reply gives the reaso
     return (await logIn(other, 'letterhaus', service.testKey))?.startsWith('454 4.7.0');
   };
   // A key that was just seen is remembered for less than a second.
-  await waitFor(isUndecided, { what: 'the key to be forgotten', timeoutMs: 30_000 });
+  await waitFor(isUndecided, { what: 'the key to be forgotten' });
   await service.setDatabaseReachable(true);
   const taken = async () => {
     const said = await submit(client, { to: TO, lines: [FROM, '', 'Hi'] });
     return said?.startsWith('250');
   };
-  await waitFor(taken, { what: 'the database to be back', timeoutMs: 30_000 });
+  await waitFor(taken, { what: 'the database to be back' });
 });

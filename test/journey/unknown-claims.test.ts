@@ -61,7 +61,7 @@ test('mail claimed by a worker without a lease is reclaimed', async () => {
     const { body } = await service.request('GET', `/v1/emails/${id}`, { key });
     return body.status === 'delivered';
   };
-  await waitFor(isDelivered, { what: 'it to be delivered', timeoutMs: 30_000 });
+  await waitFor(isDelivered, { what: 'it to be delivered' });
 });
 
 test('mail under a claim that its worker does not know of ends at its expiry', async () => {

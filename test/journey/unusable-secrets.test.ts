@@ -42,7 +42,7 @@ const verify = (id: string) => journey.request('POST', `/v1/domains/${id}/verify
 function waitForUnusable(kind: string, count: number): Promise<unknown> {
   const line = `\nletterhaus_unusable_secrets{kind="${kind}"} ${count}\n`;
   const isCounted = async () => (await service.metrics()).text.includes(line);
-  return waitFor(isCounted, { what: `${count} unusable: ${kind}`, timeoutMs: 30_000 });
+  return waitFor(isCounted, { what: `${count} unusable: ${kind}` });
 }
 
 const warnings = (id: string) =>
@@ -132,7 +132,7 @@ test('a damaged row is found although nothing is sent, and reported as well agai
   await waitForUnusable('domain', 1);
   await isWarnedOnce(id);
   await flip(DKIM, id);
-  await waitFor(mended, { what: 'the mended row to be found', timeoutMs: 30_000 });
+  await waitFor(mended, { what: 'the mended row to be found' });
   await waitForUnusable('domain', 0);
 });
 

@@ -55,9 +55,8 @@ test('after a kill while webhooks are sent, each event arrives, repetitions unde
   await service.restart();
   await waitFor(async () => (await eventIds(emails)).length === 2 * EMAILS, {
     what: 'every email to end',
-    timeoutMs: 30_000,
   });
-  await waitFor(webhook.isDone, { what: 'every delivery', timeoutMs: 30_000 });
+  await waitFor(webhook.isDone, { what: 'every delivery' });
   assert.deepEqual([...new Set(receiver.ids())].toSorted(), await eventIds(emails));
   for (const received of receiver.received) verified(webhook.secret, received);
 });
@@ -104,7 +103,7 @@ test('a replay continues after a kill and sends every delivery', async () => {
   const before = receiver.received.length;
   await service.restart();
   const again = () => new Set(receiver.ids().slice(before));
-  await waitFor(() => again().size === EMAILS, { what: 'every delivery', timeoutMs: 30_000 });
+  await waitFor(() => again().size === EMAILS, { what: 'every delivery' });
   assert.deepEqual([...again()].toSorted(), first);
   const isCompleted = async () =>
     (await service.request('GET', `${path}/replays/${replay.id}`)).body.status === 'completed';

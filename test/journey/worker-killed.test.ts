@@ -34,7 +34,7 @@ test('the mail of a killed worker is sent at once by the remaining worker', asyn
       ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);
       return hanging().length > 0 && (await holders()).length === 2;
     },
-    { what: 'both workers to lease mail', timeoutMs: 30_000 },
+    { what: 'both workers to lease mail' },
   );
   const [victim] = await holders();
   process.kill(victim.pid, 'SIGKILL');

@@ -105,7 +105,7 @@ export abstract class ApiClient {
       last = email.status;
       return email.status === status && email;
     };
-    const { timeoutMs = 30_000 } = options;
+    const { timeoutMs = 60_000 } = options;
     return waitFor(look, { what: `email ${id} to be ${status}`, timeoutMs }).catch((error) => {
       throw new Error(`${error.message}; it is ${last}\n${this.logsAbout(id)}`);
     });

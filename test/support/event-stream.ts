@@ -84,7 +84,6 @@ export async function openEventStream(
     waitForCount: (count) =>
       waitFor(() => events.length >= count && events, {
         what: `${count} events in the stream (${events.length} came)`,
-        timeoutMs: 30_000,
       }),
     waitForEnd: async () => void (await waitFor(() => hasEnded, { what: 'the end of the stream' })),
     async [Symbol.asyncDispose]() {

@@ -212,7 +212,7 @@ export class Journey implements AsyncDisposable {
       email = await this.email(id);
       return condition(email) && email;
     };
-    return waitFor(look, { what: `the email ${what}`, timeoutMs: 30_000 }).catch((error) => {
+    return waitFor(look, { what: `the email ${what}` }).catch((error) => {
       const { status, recipients } = email;
       const state = JSON.stringify({ status, recipients }, null, 1);
       const logs = this.service.logs

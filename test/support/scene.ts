@@ -70,7 +70,7 @@ export async function waitForArrivals(
   });
 }
 
-export async function waitForEmptyQueue(service: Service, timeoutMs = 30_000): Promise<void> {
+export async function waitForEmptyQueue(service: Service, timeoutMs = 60_000): Promise<void> {
   const isEmpty = async (): Promise<boolean> =>
     (await service.sql('select from queue limit 1')).length === 0;
   await waitFor(isEmpty, { what: 'the queue to be empty', timeoutMs });

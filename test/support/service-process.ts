@@ -22,8 +22,8 @@ export type ReadyLine = {
 
 /** Options of the runner (test/runner/run.ts) that services use as well. */
 const NODE_ARGS = process.execArgv.filter((arg) => arg === WITHOUT_LINKS);
-/** Nine workers on two busy cores took more than a minute. */
-const READY_WITHIN_MS = 100_000;
+/** Nine workers on two busy cores took more than 100 s. */
+const READY_WITHIN_MS = 240_000;
 /** A service may take 30 s to drain. */
 const STOP_WITHIN_MS = 90_000;
 

@@ -245,7 +245,7 @@ export class Service extends ApiClient implements AsyncDisposable {
     await this.#database.setReachable(isReachable);
     if (!isReachable) return;
     const isBack = async () => (await this.request('GET', '/v1/emails?limit=1')).status === 200;
-    await waitFor(isBack, { what: 'the service to find its database', timeoutMs: 30_000 });
+    await waitFor(isBack, { what: 'the service to find its database' });
   }
 
   /** Runs a statement in the database, as its owner. */

@@ -7,13 +7,13 @@ const PAUSE_SHARE = 4;
 /** Minimum pause as a share of the time so far: what takes seconds is not checked fifty times. */
 const WAITED_SHARE = 0.2;
 const POLL_MS_MAX = 250;
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 60_000;
 
 /**
  * Polls until `condition` returns something truthy, and returns that. Slow checks (a request, a query on its own
  * connection) run less often: at most a fifth of the time goes into checks. The intervals grow to a quarter of a
  * second.
- * @param options.timeoutMs default 30 s, because a loaded machine is slow, not wrong
+ * @param options.timeoutMs default 60 s, because a loaded machine is slow, not wrong
  * @param options.what completes "waited in vain for ..."
  * @param options.everyMs for checks that cost the other side something, such as connections
  */
@@ -43,7 +43,7 @@ function pauseMs(checkMs: number, waitedMs: number): number {
 /**
  * Runs assertions until all of them hold: for effects a moment after an action, such as the layout after a click, a
  * log line after its request, or a counter after its event. Do not use it for a state that passes.
- * @param options.timeoutMs default 30 s; then it fails with the error of the last check
+ * @param options.timeoutMs default 60 s; then it fails with the error of the last check
  */
 export async function eventually(
   assertions: () => void | Promise<void>,
