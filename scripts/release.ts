@@ -30,6 +30,11 @@ const VERSION_TEXTS = [
   { path: 'package.json', text: (version: string) => `"version": "${version}"`, count: 1 },
   { path: 'sdk/package.json', text: (version: string) => `"version": "${version}"`, count: 1 },
   {
+    path: 'deploy/helm/letterhaus/Chart.yaml',
+    text: (version: string) => `version: ${version}\nappVersion: '${version}'`,
+    count: 1,
+  },
+  {
     path: 'sdk/src/transport.ts',
     text: (version: string) => `letterhaus-sdk/${version}`,
     count: 1,
