@@ -22,7 +22,7 @@ const HTML_BYTES = 20_480;
 /** Puts 10 KB of hexadecimal digits into each row, different in each. */
 const MIX = `
 update contents set large_html = left(large_html, 10240) ||
-  (select string_agg(md5(random()::text || email_id || n), '') from generate_series(1, 320) n)`;
+  (select string_agg(md5(random()::text || email_id || part), '') from generate_series(1, 320) part)`;
 /** Concurrent clients of the load during the backup. */
 const CONNECTIONS = 32;
 /** Seconds of load that the benchmark posts at a time. They are few, so that the load ends soon after the backup. */

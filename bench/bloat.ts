@@ -20,8 +20,8 @@ const SIZES = `
 select pg_relation_size('queue')::float8 as rows,
        (select sum(pg_relation_size(indexrelid))::float8 from pg_index
          where indrelid = 'queue'::regclass) as indexes,
-       coalesce(s.n_dead_tup, 0)::float8 as dead, coalesce(s.autovacuum_count, 0)::int as vacuums
-  from pg_stat_user_tables s where s.relid = 'queue'::regclass`;
+       coalesce(n_dead_tup, 0)::float8 as dead, coalesce(autovacuum_count, 0)::int as vacuums
+  from pg_stat_user_tables where relid = 'queue'::regclass`;
 
 /**
  * Reads the rows that a claim reads first (delivery/queue/claim-store.ts). Dead index entries before them slow it down.

@@ -11,9 +11,9 @@ import { EVENT_DATA } from './webhooks.ts';
 
 const FILL = `
 insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-select project_id, environment, i, 1, i, 'email.delivered', app_now(), $2::json
+select project_id, environment, id, 1, id, 'email.delivered', app_now(), $2::json
   from (select project_id, environment from domains where environment = 'live' limit 1) scope
- cross join unnest($1::uuid[]) i`;
+ cross join unnest($1::uuid[]) id`;
 
 export type EventRates = { pages: Rate[]; stream: Rate[] };
 

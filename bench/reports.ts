@@ -25,13 +25,13 @@ const FILL_EMAILS = `
 insert into emails (project_id, environment, id, created_at, expires_at, sent_at, completed_at,
                     domain_id, dual_signed, from_address, to_list, cc_list, bcc_list, reply_to,
                     subject, tags, metadata, open_count, worst, event_count, last_event)
-select d.project_id, 'live', i, now(), now(), now(), now(), d.id, false, 'shop@acme.example',
+select domains.project_id, 'live', email_id, now(), now(), now(), now(), domains.id, false, 'shop@acme.example',
        array['jo@receiver.test'], '{}', '{}', '{}', 'Your order', '[]', '{}', 0, 1, 2, 'email.delivered'
-  from domains d cross join unnest($1::uuid[]) i where d.name = 'acme.example'`;
+  from domains cross join unnest($1::uuid[]) email_id where domains.name = 'acme.example'`;
 const FILL_RECIPIENTS = `
 insert into recipients (project_id, email_id, position, address, kind, status, attempts, completed_at)
-select d.project_id, i, 0, 'jo' || i || '@receiver.test', 'to', 'delivered', 1, now()
-  from domains d cross join unnest($1::uuid[]) i where d.name = 'acme.example'`;
+select domains.project_id, email_id, 0, 'jo' || email_id || '@receiver.test', 'to', 'delivered', 1, now()
+  from domains cross join unnest($1::uuid[]) email_id where domains.name = 'acme.example'`;
 
 const service = await startService({
   database: 'own',

@@ -18,14 +18,14 @@ const TABLES = ['contents', 'emails', 'events', 'recipients'];
 
 /** Adds up the partitions and their indexes, by the names of the parents. */
 const SIZES = `
-select t.name as "table", i.name as "index", sum(i.bytes)::float8 as bytes
-  from unnest($1::text[]) as t(name)
-  join pg_inherits h on h.inhparent = t.name::regclass
+select parent.name as "table", part.name as "index", sum(part.bytes)::float8 as bytes
+  from unnest($1::text[]) as parent(name)
+  join pg_inherits on pg_inherits.inhparent = parent.name::regclass
  cross join lateral (
-    select null as name, pg_table_size(h.inhrelid) as bytes
+    select null as name, pg_table_size(pg_inherits.inhrelid) as bytes
     union all
-    select pg_partition_root(x.indexrelid)::regclass::text, pg_relation_size(x.indexrelid)
-      from pg_index x where x.indrelid = h.inhrelid) i
+    select pg_partition_root(pg_index.indexrelid)::regclass::text, pg_relation_size(pg_index.indexrelid)
+      from pg_index where pg_index.indrelid = pg_inherits.inhrelid) part
  group by 1, 2
  order by 1, 2 nulls first`;
 

@@ -32,8 +32,8 @@ with endpoint as (
   select * from webhook_endpoints where id = $1
 ), event as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select w.project_id, w.environment, i, 1, i, 'email.delivered', app_now(), $3::json
-    from endpoint w cross join unnest($2::uuid[]) i
+  select endpoint.project_id, endpoint.environment, event_id, 1, event_id, 'email.delivered', app_now(), $3::json
+    from endpoint cross join unnest($2::uuid[]) event_id
   returning *
 ), delivery as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,

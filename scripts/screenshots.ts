@@ -40,15 +40,17 @@ const HISTORY = `
 insert into stats (project_id, environment, granularity, dimension, period, value, emails, recipients,
                    sent, delivered, deferred, bounced, failed, suppressed, canceled, complained, opened,
                    clicked, latencies)
-select $1::uuid, 'test', 'hour', d.dimension, h.at, d.value, n, n, 0, n - n / 40, n / 15, n / 40, 0, 0, 0,
-       n / 2000, 0, 0, array[0, n - n / 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+select $1::uuid, 'test', 'hour', series.dimension, period.at, series.value, emails, emails, 0,
+       emails - emails / 40, emails / 15, emails / 40, 0, 0, 0, emails / 2000, 0, 0,
+       array[0, emails - emails / 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
   from generate_series(1, 191) hours
- cross join lateral (select date_trunc('hour', now(), 'UTC') - hours * interval '1 hour' as at) h
+ cross join lateral (select date_trunc('hour', now(), 'UTC') - hours * interval '1 hour' as at) period
  cross join (values ('total', '', 1.0), ('domain', 'acme.com', 0.7), ('domain', 'shop.example', 0.3),
                     ('provider', 'Google', 0.6), ('provider', 'Microsoft', 0.4))
-            d(dimension, value, share)
- cross join lateral (select round(d.share * (900 - 600 * cos(extract(hour from h.at) * pi() / 12))
-                                  + hours * 7 % 90)::int as n) c
+            series(dimension, value, share)
+ cross join lateral (
+    select round(series.share * (900 - 600 * cos(extract(hour from period.at) * pi() / 12)) + hours * 7 % 90)::int
+             as emails) counted
 on conflict do nothing`;
 
 const folder = resolve(process.argv[2] ?? 'data/screenshots');

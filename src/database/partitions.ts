@@ -42,8 +42,8 @@ export const WEEKS_BEHIND = 1;
 /** Creates the missing partitions around `nowMs`. The caller holds a lock, because many nodes may do this at once. */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<void> {
   const existing = await db.query<{ name: string }>(
-    `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
-      where c.relnamespace = current_schema()::regnamespace`,
+    `select relname as name from pg_inherits join pg_class on pg_class.oid = pg_inherits.inhrelid
+      where relnamespace = current_schema()::regnamespace`,
   );
   const names = new Set(existing.map((row) => row.name));
   const thisWeek = Math.floor(nowMs / WEEK_MS);
@@ -106,11 +106,12 @@ function weekOfPartition(table: string, name: string): number | null {
 export type Partition = { table: PartitionedTable; name: string; week: number };
 
 const LIST_PARTITIONS = `
-select p.relname as table, c.relname as name
-  from pg_inherits i
-  join pg_class c on c.oid = i.inhrelid
-  join pg_class p on p.oid = i.inhparent
- where c.relnamespace = current_schema()::regnamespace and p.relname = any($1) and c.relkind = 'r'`;
+select parent.relname as table, partition.relname as name
+  from pg_inherits
+  join pg_class partition on partition.oid = pg_inherits.inhrelid
+  join pg_class parent on parent.oid = pg_inherits.inhparent
+ where partition.relnamespace = current_schema()::regnamespace and partition.relkind = 'r'
+   and parent.relname = any($1)`;
 
 export async function listPartitions(db: Queryable): Promise<Partition[]> {
   type Row = { table: PartitionedTable; name: string };

@@ -201,14 +201,15 @@ const OF_A_MEMBER = ['member_views'];
 
 test('the keys of all tables with rows of a project begin with the project', async () => {
   const keys = await database.db.query<{ table: string; first: string }>(
-    `select c.relname as table, a.attname as first
-       from pg_index i
-       join pg_class c on c.oid = i.indrelid
-       join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
-      where i.indisprimary and c.relnamespace = current_schema()::regnamespace
-        and exists (select from pg_attribute p
-                     where p.attrelid = c.oid and p.attname = 'project_id' and p.attnotnull)
-      order by c.relname`,
+    `select relname as table, first_column.attname as first
+       from pg_index
+       join pg_class on pg_class.oid = pg_index.indrelid
+       join pg_attribute first_column on first_column.attrelid = pg_class.oid
+                                     and first_column.attnum = pg_index.indkey[0]
+      where indisprimary and relnamespace = current_schema()::regnamespace
+        and exists (select from pg_attribute
+                     where attrelid = pg_class.oid and attname = 'project_id' and attnotnull)
+      order by relname`,
   );
   const others = keys.filter(({ first }) => first !== 'project_id').map(({ table }) => table);
   assert.deepEqual(others, OF_A_MEMBER);

@@ -259,10 +259,11 @@ const COPY_OF_50_000 = `
   insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,
                       from_address, to_list, cc_list, bcc_list, reply_to, subject, tags, metadata,
                       open_count, worst, event_count, last_event)
-  select project_id, environment, (left(e.id::text, 14) || '7fff-bfff-' || to_char(n, 'fm000000000000'))::uuid,
+  select project_id, environment,
+         (left(emails.id::text, 14) || '7fff-bfff-' || to_char(number, 'fm000000000000'))::uuid,
          created_at, expires_at, domain_id, dual_signed, from_address, to_list, cc_list, bcc_list,
          reply_to, 'hay', tags, metadata, 0, 1, event_count, last_event
-    from emails e, generate_series(1, 50000) n where e.id = $1`;
+    from emails, generate_series(1, 50000) number where emails.id = $1`;
 
 test('a filter without an index reads 50,000 emails and returns where it stopped', async () => {
   const sender = await newSender(db);

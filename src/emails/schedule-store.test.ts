@@ -88,16 +88,16 @@ async function checked(email: NewEmail) {
     is_complete: boolean;
     last_event: string;
   }>(
-    `select e.open_count::int as open, e.event_count, e.worst, e.last_event,
-            e.completed_at is not null as is_complete,
-            (select count(*)::int from recipients r
-              where r.email_id = e.id and r.completed_at is null) as is_open,
-            (select array_agg(r.status order by r.position) from recipients r
-              where r.email_id = e.id) as statuses,
-            (select count(*)::int from queue q where q.email_id = e.id) as queued,
-            (select count(*)::int from events v where v.subject_id = e.id) as events,
-            (select max(v.seq) from events v where v.subject_id = e.id) as last_seq
-       from emails e where e.id = $1`,
+    `select emails.open_count::int as open, emails.event_count, emails.worst, emails.last_event,
+            emails.completed_at is not null as is_complete,
+            (select count(*)::int from recipients
+              where recipients.email_id = emails.id and recipients.completed_at is null) as is_open,
+            (select array_agg(recipients.status order by recipients.position) from recipients
+              where recipients.email_id = emails.id) as statuses,
+            (select count(*)::int from queue where queue.email_id = emails.id) as queued,
+            (select count(*)::int from events where events.subject_id = emails.id) as events,
+            (select max(events.seq) from events where events.subject_id = emails.id) as last_seq
+       from emails where emails.id = $1`,
     [email.id],
   );
   assert.ok(row);
@@ -256,10 +256,10 @@ test('an email can be changed only by keys that may read it', async () => {
 
 async function timesOf(email: NewEmail) {
   const [row] = await db.query<{ scheduled: Date; lifetimeS: number; due: Date; next: Date }>(
-    `select e.scheduled_at as scheduled, q.due_at as due, r.next_attempt_at as next,
-            extract(epoch from e.expires_at - e.scheduled_at)::int as "lifetimeS"
-       from emails e join queue q on q.email_id = e.id join recipients r on r.email_id = e.id
-      where e.id = $1`,
+    `select emails.scheduled_at as scheduled, queue.due_at as due, recipients.next_attempt_at as next,
+            extract(epoch from emails.expires_at - emails.scheduled_at)::int as "lifetimeS"
+       from emails join queue on queue.email_id = emails.id join recipients on recipients.email_id = emails.id
+      where emails.id = $1`,
     [email.id],
   );
   return row;

@@ -58,14 +58,16 @@ export async function findBlockingTransaction(db: Queryable): Promise<string | n
 }
 
 const FIND_UNINDEXED = `
-select p.relname as name, x.relname as half_built
-  from pg_inherits i
-  join pg_class p on p.oid = i.inhrelid
-  left join pg_class x on x.relname = p.relname || '_by_commit' and x.relnamespace = p.relnamespace
- where i.inhparent = 'events'::regclass and not i.inhdetachpending
-   and not exists (select from pg_index c join pg_inherits a on a.inhrelid = c.indexrelid
-                    where c.indrelid = p.oid and a.inhparent = 'events_by_commit'::regclass)
- order by p.relname desc`;
+select partition.relname as name, half_built.relname as half_built
+  from pg_inherits
+  join pg_class partition on partition.oid = pg_inherits.inhrelid
+  left join pg_class half_built on half_built.relname = partition.relname || '_by_commit'
+                               and half_built.relnamespace = partition.relnamespace
+ where pg_inherits.inhparent = 'events'::regclass and not pg_inherits.inhdetachpending
+   and not exists (select from pg_index join pg_inherits attached on attached.inhrelid = pg_index.indexrelid
+                    where pg_index.indrelid = partition.oid
+                      and attached.inhparent = 'events_by_commit'::regclass)
+ order by partition.relname desc`;
 
 /**
  * Builds the index on partitions without it, newest first, without blocking writes. Rebuilds an index that an

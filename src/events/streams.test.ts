@@ -26,9 +26,9 @@ const keyOf = async (scope: Sender): Promise<string> => {
 
 const FILL = `
 insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-select $1, 'live', $2, n, gen_random_uuid(), 'domain.created', now(),
+select $1, 'live', $2, number, gen_random_uuid(), 'domain.created', now(),
        json_build_object('name', repeat('x', 50000))
-  from generate_series(1, 1000) n`;
+  from generate_series(1, 1000) number`;
 
 /** Calls `onPage` at each page that is read. */
 function watched(onPage: () => void): Database {

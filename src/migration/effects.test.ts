@@ -10,10 +10,10 @@ import { MIGRATIONS_DIR } from './schema-version.ts';
 
 /** Lists tables with their files; a partition has the name of its parent. */
 const TABLES = `
-select c.oid::int as oid, coalesce(pg_partition_root(c.oid), c.oid)::regclass::text as name,
-       pg_relation_filenode(c.oid)::text as file
-  from pg_class c
- where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p')`;
+select oid::int as oid, coalesce(pg_partition_root(oid), oid)::regclass::text as name,
+       pg_relation_filenode(oid)::text as file
+  from pg_class
+ where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')`;
 
 type Table = { oid: number; name: string; file: string | null };
 

@@ -61,10 +61,11 @@ async function changeKeys(tx: Queryable, column: string, statement: string): Pro
 
 const MOVE_SUPPRESSIONS = `,
 moved as (
-  delete from suppressions s using key where s.address_key = key.before returning s.*, key.after
+  delete from suppressions using key where suppressions.address_key = key.before
+  returning suppressions.*, key.after
 )
-insert into suppressions as s (project_id, environment, address_key, address, reason, source_email_id, created_at,
-                               expires_at)
+insert into suppressions (project_id, environment, address_key, address, reason, source_email_id, created_at,
+                          expires_at)
 select distinct on (project_id, environment, after)
        project_id, environment, after, address, reason, source_email_id, created_at, expires_at
   from moved
@@ -72,15 +73,17 @@ select distinct on (project_id, environment, after)
 on conflict (project_id, environment, address_key) do update
    set address = excluded.address, reason = excluded.reason, source_email_id = excluded.source_email_id,
        created_at = excluded.created_at, expires_at = excluded.expires_at
- where (coalesce(excluded.expires_at, 'infinity'), s.created_at)
-       > (coalesce(s.expires_at, 'infinity'), excluded.created_at)`;
+ where (coalesce(excluded.expires_at, 'infinity'), suppressions.created_at)
+       > (coalesce(suppressions.expires_at, 'infinity'), excluded.created_at)`;
 
 const MOVE_HISTORY = `
-update suppression_history h set address_key = key.after from key where h.address_key = key.before`;
+update suppression_history set address_key = key.after
+  from key where suppression_history.address_key = key.before`;
 
 const MOVE_QUOTA_FAILURES = `,
 moved as (
-  delete from quota_failures f using key where f.address_key = key.before returning f.*, key.after
+  delete from quota_failures using key where quota_failures.address_key = key.before
+  returning quota_failures.*, key.after
 )
 insert into quota_failures (project_id, environment, address_key, email_id, failed_at)
 select project_id, environment, after, email_id, min(failed_at) from moved group by 1, 2, 3, 4
@@ -98,28 +101,29 @@ oldest as (
     from ${table} one join key on one.email_key = key.before
    order by ${unique}, one.created_at, one.id
 )
-update ${table} moved set email_key = o.after
-  from oldest o
- where moved.id = o.id and not exists (
-   select from ${table} one where one.email_key = o.after
-      ${scopeColumns.map((column) => `and one.${column} = o.${column}`).join(' ')})`;
+update ${table} moved set email_key = oldest.after
+  from oldest
+ where moved.id = oldest.id and not exists (
+   select from ${table} one where one.email_key = oldest.after
+      ${scopeColumns.map((column) => `and one.${column} = oldest.${column}`).join(' ')})`;
 };
 
 type KeyedRecipient = { projectId: string; emailId: string; position: number; address: string };
 
 const FIND_WAITING = `
-select r.project_id as "projectId", r.email_id as "emailId", r.position, r.address
-  from queue q
-  join recipients r on r.project_id = q.project_id and r.email_id = q.email_id and r.position = q.position
- where ${isNotAscii('r.address')}`;
+select project_id as "projectId", email_id as "emailId", position, recipients.address
+  from queue
+  join recipients using (project_id, email_id, position)
+ where ${isNotAscii('recipients.address')}`;
 
 // Project and email are repeated as arrays, so that any join plan starts from them.
 const KEY_RECIPIENTS = `
-update recipients r set address_key = i.key
-  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[]) as i(project_id, email_id, position, key)
- where r.project_id = any($1) and r.email_id = any($2)
-   and r.project_id = i.project_id and r.email_id = i.email_id and r.position = i.position
-   and r.address_key is distinct from i.key`;
+update recipients set address_key = input.key
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[]) as input(project_id, email_id, position, key)
+ where recipients.project_id = any($1) and recipients.email_id = any($2)
+   and recipients.project_id = input.project_id and recipients.email_id = input.email_id
+   and recipients.position = input.position
+   and recipients.address_key is distinct from input.key`;
 
 async function keyRecipients(tx: Queryable, found: readonly KeyedRecipient[]): Promise<void> {
   for (let at = 0; at < found.length; at += BATCH) {
@@ -149,23 +153,25 @@ type EarlierEmail = EmailPosition & {
 
 /** The limit is a literal: with a parameter, the plan sorts all mail instead of reading the first rows of the key. */
 const nextEmailsSql = (limit: number): string => `
-select e.project_id as "projectId", e.environment, e.id as "emailId",
-       case when ${isNotAscii('e.from_address')} then e.from_address end as from, r.addresses as to
+select email.project_id as "projectId", email.environment, email.id as "emailId",
+       case when ${isNotAscii('email.from_address')} then email.from_address end as from,
+       not_ascii.addresses as to
   from (select project_id, environment, id, from_address from emails
          where (project_id, environment, id) > ($1::uuid, $2::text, $3::uuid)
          order by project_id, environment, id
-         limit ${limit}) e
+         limit ${limit}) email
  cross join lateral (
-    select json_agg(json_build_object('position', r.position, 'address', r.address)) as addresses
-      from recipients r
-     where r.project_id = e.project_id and r.email_id = e.id and ${isNotAscii('r.address')}) r
+    select json_agg(json_build_object('position', position, 'address', address)) as addresses
+      from recipients
+     where project_id = email.project_id and email_id = email.id and ${isNotAscii('address')}) not_ascii
  order by 1, 2, 3`;
 
 const KEY_SENDERS = `
-update emails e set from_key = i.key
-  from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[]) as i(project_id, environment, id, key)
- where e.project_id = any($1) and e.id = any($3)
-   and e.project_id = i.project_id and e.environment = i.environment and e.id = i.id`;
+update emails set from_key = input.key
+  from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[]) as input(project_id, environment, id, key)
+ where emails.project_id = any($1) and emails.id = any($3)
+   and emails.project_id = input.project_id and emails.environment = input.environment
+   and emails.id = input.id`;
 
 const SET_POSITION = `
 update earlier_addresses set project_id = $1, environment = $2, email_id = $3`;

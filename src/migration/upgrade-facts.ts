@@ -33,9 +33,9 @@ export type InstallationFacts = {
 
 const INSTALLATION = `
 select schema_required as "schemaRequired",
-       (to_jsonb(i) ->> 'last_backup_at')::timestamptz as "lastBackupAt",
-       to_jsonb(i) ->> 'last_backup_place' as "lastBackupPlace"
-  from installation i`;
+       (to_jsonb(installation) ->> 'last_backup_at')::timestamptz as "lastBackupAt",
+       to_jsonb(installation) ->> 'last_backup_place' as "lastBackupPlace"
+  from installation`;
 
 export async function readInstallation(db: Queryable): Promise<InstallationFacts> {
   const [row] = await db.query<InstallationFacts>(INSTALLATION);
@@ -65,9 +65,9 @@ export type NodeFacts = {
 };
 
 const NODES = `
-select instance, host, to_jsonb(n) ->> 'version' as version, schema_known as "schemaKnown",
+select instance, host, to_jsonb(nodes) ->> 'version' as version, schema_known as "schemaKnown",
        count(*)::int as workers, sum(beat)::float8 as heartbeats
-  from nodes n
+  from nodes
  group by 1, 2, 3, 4
  order by 2, 1`;
 
@@ -85,13 +85,13 @@ export type TableSize = {
 };
 
 const SIZES = `
-select w.name as table, sum(pg_total_relation_size(p.relid))::float8 as bytes,
-       case when bool_or(c.reltuples >= 0) then sum(greatest(c.reltuples, 0))::float8 end as rows
-  from unnest($1::text[]) as w(name)
- cross join lateral pg_partition_tree(to_regclass(w.name)) p
-  join pg_class c on c.oid = p.relid
- where p.isleaf
- group by w.name`;
+select measured.name as table, sum(pg_total_relation_size(leaf.relid))::float8 as bytes,
+       case when bool_or(pg_class.reltuples >= 0) then sum(greatest(pg_class.reltuples, 0))::float8 end as rows
+  from unnest($1::text[]) as measured(name)
+ cross join lateral pg_partition_tree(to_regclass(measured.name)) leaf
+  join pg_class on pg_class.oid = leaf.relid
+ where leaf.isleaf
+ group by measured.name`;
 
 export async function readTableSizes(
   db: Queryable,

@@ -32,19 +32,19 @@ const RETRY_MS = 500;
 const CONTENDED = new Set(['55P03', '40P01', 'XX000']);
 
 const READ_KEYS = `
-select distinct on (c.relname) c.relname as name,
-       array(select a.attname::text
-               from unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
-               join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-              order by k.place) as key
-  from pg_class c
-  join pg_index i on i.indrelid = c.oid
- where c.relnamespace = current_schema()::regnamespace and c.relname = any($1)
-   and i.indisunique and i.indpred is null and i.indexprs is null
-   and not exists (select from unnest(i.indkey::int2[]) as k(attnum)
-                     join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-                    where not a.attnotnull)
- order by c.relname, i.indisprimary desc, i.indexrelid`;
+select distinct on (pg_class.relname) pg_class.relname as name,
+       array(select pg_attribute.attname::text
+               from unnest(pg_index.indkey::int2[]) with ordinality as key_column(number, place)
+               join pg_attribute on attrelid = pg_class.oid and attnum = key_column.number
+              order by key_column.place) as key
+  from pg_class
+  join pg_index on pg_index.indrelid = pg_class.oid
+ where pg_class.relnamespace = current_schema()::regnamespace and pg_class.relname = any($1)
+   and pg_index.indisunique and pg_index.indpred is null and pg_index.indexprs is null
+   and not exists (select from unnest(pg_index.indkey::int2[]) as key_column(number)
+                     join pg_attribute on attrelid = pg_class.oid and attnum = key_column.number
+                    where not attnotnull)
+ order by pg_class.relname, pg_index.indisprimary desc, pg_index.indexrelid`;
 
 export async function readKeys(
   db: Queryable,

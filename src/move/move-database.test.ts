@@ -39,14 +39,14 @@ const SEED = `
 insert into organizations select gen_random_uuid(), 'Acme', now();
 insert into projects select gen_random_uuid(), id, 'Acme', now() from organizations;
 insert into suppression_history (project_id, environment, address_key, at, action, reason, by)
-select id, 'live', n || '@shop.test', now(), 'added', 'manual', 'command_line'
-  from projects, generate_series(1, 500) n;
+select id, 'live', number || '@shop.test', now(), 'added', 'manual', 'command_line'
+  from projects, generate_series(1, 500) number;
 insert into suppressions (project_id, environment, address, address_key, reason, created_at)
-select id, 'live', n || '@shop.test', n || '@shop.test', 'manual', now()
-  from projects, generate_series(1, 500) n;
+select id, 'live', number || '@shop.test', number || '@shop.test', 'manual', now()
+  from projects, generate_series(1, 500) number;
 insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
-select id, 'live', 'key ' || n, '\\x00', gen_random_uuid(), '', now() + interval '1 day'
-  from projects, generate_series(1, 500) n;`;
+select id, 'live', 'key ' || number, '\\x00', gen_random_uuid(), '', now() + interval '1 day'
+  from projects, generate_series(1, 500) number;`;
 
 /** Inserts, changes and deletes rows, changes a key, and does the same in a table without a key. */
 const CHANGE = `

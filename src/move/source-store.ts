@@ -70,10 +70,11 @@ const SESSION_NAME = 'move';
 const LOCK_TRIES_MAX = 300;
 
 const LOCK_HOLDER = `
-select a.application_name as name
-  from pg_locks l join pg_stat_activity a on a.pid = l.pid
- where l.locktype = 'advisory' and l.granted and l.classid = 0 and l.objid = ${ADVISORY_LOCKS.move}
-   and a.datname = current_database()`;
+select session.application_name as name
+  from pg_locks lock join pg_stat_activity session on session.pid = lock.pid
+ where lock.locktype = 'advisory' and lock.granted
+   and lock.classid = 0 and lock.objid = ${ADVISORY_LOCKS.move}
+   and session.datname = current_database()`;
 
 export class MoveSource implements AsyncDisposable {
   readonly #address: DatabaseAddress;
@@ -207,20 +208,22 @@ export class MoveSource implements AsyncDisposable {
       if (key === null) continue;
       const changedKeys = `(select distinct ${key.join(', ')} from ${logTableOf(table.name)})`;
       const [row] = await db.query<{ count: number }>(
-        `select count(*)::int as count from ${changedKeys} k`,
+        `select count(*)::int as count from ${changedKeys} changed`,
       );
       if (row === undefined || row.count === 0) continue;
       keys += row.count;
-      const columns = table.columns.map(({ name }) => `t.${name}`).join(', ');
-      const on = key.map((column) => `t.${column} = k.${column}`).join(' and ');
-      const keyColumns = key.map((column) => `k.${column}`).join(', ');
+      const columns = table.columns.map(({ name }) => `present.${name}`).join(', ');
+      const on = key.map((column) => `present.${column} = changed.${column}`).join(' and ');
+      const keyColumns = key.map((column) => `changed.${column}`).join(', ');
       const read = (text: string) => copyOut(client, text);
       changes.push({
         table: { ...table, key },
-        rows: () => read(`select ${columns} from ${changedKeys} k join ${table.name} t on ${on}`),
+        rows: () =>
+          read(`select ${columns} from ${changedKeys} changed join ${table.name} present on ${on}`),
         deletedKeys: () =>
           read(
-            `select ${keyColumns} from ${changedKeys} k where not exists (select from ${table.name} t where ${on})`,
+            `select ${keyColumns} from ${changedKeys} changed
+              where not exists (select from ${table.name} present where ${on})`,
           ),
       });
     }
@@ -361,9 +364,10 @@ export async function countRows(
 /** Nodes see the pause without asking the mover. It ends with a mover that dies, whose lock is released. */
 const STATE = `
 select to_regclass('letterhaus_departure') is not null as "hasMoved",
-       exists (select from pg_locks l
-                where l.locktype = 'advisory' and l.granted and l.classid = 0 and l.objid = ${ADVISORY_LOCKS.movePause}
-                  and l.database = (select oid from pg_database where datname = current_database()))
+       exists (select from pg_locks
+                where locktype = 'advisory' and granted
+                  and classid = 0 and objid = ${ADVISORY_LOCKS.movePause}
+                  and database = (select oid from pg_database where datname = current_database()))
          as "isPaused"`;
 
 export type MoveState = { hasMoved: boolean; isPaused: boolean };

@@ -225,8 +225,8 @@ export class MoveTarget implements AsyncDisposable {
 }
 
 function deleteRowsStatement({ name, key }: Change['table']): string {
-  const on = key.map((column) => `t.${column} = g.${column}`).join(' and ');
-  return `delete from ${name} t using moved_gone_${name} g where ${on}`;
+  const on = key.map((column) => `stored.${column} = gone.${column}`).join(' and ');
+  return `delete from ${name} stored using moved_gone_${name} gone where ${on}`;
 }
 
 function upsertRowsStatement({

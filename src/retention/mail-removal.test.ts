@@ -27,8 +27,8 @@ const newTask = () => new MailRemoval(database, { retention, log: log as never, 
 async function oldWeeks(table: string): Promise<number> {
   const day = new Date(Date.now() - 2 * WEEK_MS).toISOString().slice(0, 10).replaceAll('-', '');
   const rows = await db.query(
-    `select from pg_inherits i join pg_class c on c.oid = i.inhrelid
-      where c.relname like $1 || '\\_2%' and c.relname < $1 || '_' || $2`,
+    `select from pg_inherits join pg_class on pg_class.oid = pg_inherits.inhrelid
+      where relname like $1 || '\\_2%' and relname < $1 || '_' || $2`,
     [table, day],
   );
   return rows.length;

@@ -75,14 +75,14 @@ export async function removeOldPartitions(
 }
 
 const FIND_MARKED = `
-select c.relname as name, p.relname as parent, coalesce(i.inhdetachpending, false) as pending
-  from pg_class c
-  left join pg_inherits i on i.inhrelid = c.oid
-  left join pg_class p on p.oid = i.inhparent
- where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'
-   and obj_description(c.oid, 'pg_class') = $1
-   and (i.inhrelid is null or i.inhdetachpending)
- order by c.relname`;
+select partition.relname as name, parent.relname as parent, coalesce(inhdetachpending, false) as pending
+  from pg_class partition
+  left join pg_inherits on pg_inherits.inhrelid = partition.oid
+  left join pg_class parent on parent.oid = pg_inherits.inhparent
+ where partition.relnamespace = current_schema()::regnamespace and partition.relkind = 'r'
+   and obj_description(partition.oid, 'pg_class') = $1
+   and (inhrelid is null or inhdetachpending)
+ order by partition.relname`;
 
 async function finishRemovals(db: Queryable): Promise<string[]> {
   type Row = { name: string; parent: string | null; pending: boolean };
@@ -164,10 +164,10 @@ const HAS_QUEUED = `select from queue where email_id >= $1 and email_id < $2 lim
 const HAS_OPEN = `select from emails where id >= $1 and id < $2 and open_count > 0 limit 1`;
 /** Finds webhook deliveries of this week, and later ones about an email of this week. */
 const HAS_PENDING_WEBHOOKS = `
-select from webhook_queue q
-  left join webhook_deliveries d on d.project_id = q.project_id and d.endpoint_id = q.endpoint_id
-                                and d.event_id = q.event_id
- where (q.event_id >= $1 and q.event_id < $2) or (d.subject_id >= $1 and d.subject_id < $2)
+select from webhook_queue
+  left join webhook_deliveries using (project_id, endpoint_id, event_id)
+ where (webhook_queue.event_id >= $1 and webhook_queue.event_id < $2)
+    or (webhook_deliveries.subject_id >= $1 and webhook_deliveries.subject_id < $2)
  limit 1`;
 
 async function whyKept(

@@ -141,10 +141,10 @@ const SAMPLED_TABLES = [
 ] as const;
 
 const COLUMNS = `
-select w.name
-  from unnest($1::text[], $2::text[]) as w(name, "column")
-  join pg_attribute a on a.attrelid = to_regclass(w.name) and a.attname = w."column"
- where not a.attisdropped`;
+select wanted.name
+  from unnest($1::text[], $2::text[]) as wanted(name, "column")
+  join pg_attribute on attrelid = to_regclass(wanted.name) and attname = wanted."column"
+ where not attisdropped`;
 
 /**
  * Returns the tables that have their sealed column in the current schema, which may be empty or older than this code.

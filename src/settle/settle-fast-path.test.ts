@@ -248,7 +248,7 @@ const TABLES = [
 ];
 
 const ROWS = TABLES.map(
-  (table) => `select '${table}' as name, to_jsonb(x)::text as row from ${table} x
+  (table) => `select '${table}' as name, to_jsonb(stored)::text as row from ${table} stored
                where project_id = any($1)`,
 ).join(' union all ');
 

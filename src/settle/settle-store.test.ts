@@ -188,8 +188,9 @@ test('a deferred recipient waits in the queue, but never beyond its expiry', asy
   const deferred = { status: 'deferred', eventType: 'email.delivery_delayed' } as const;
   await worker.settle.settle(settlement(email, { ...deferred, retryMs: 5 * 3600_000 }));
   const [row] = await db.query<{ leaseId: null; attempts: number; waits: number }>(
-    `select q.holder as "leaseId", q.attempts, extract(epoch from q.due_at - e.created_at)::int as waits
-       from queue q join emails e on e.id = q.email_id where q.email_id = $1`,
+    `select queue.holder as "leaseId", queue.attempts,
+            extract(epoch from queue.due_at - emails.created_at)::int as waits
+       from queue join emails on emails.id = queue.email_id where queue.email_id = $1`,
     [email.id],
   );
   assert.deepEqual(row, { leaseId: null, attempts: 1, waits: 3600 });

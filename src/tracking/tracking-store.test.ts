@@ -120,8 +120,8 @@ test('the events of a recipient are limited, also when batches are stored at onc
     Array.from({ length: 2 + max + 2 }, (_, index) => index + 1),
   );
   const [row] = await db.query<{ opens: number; clicks: number; count: number }>(
-    `select r.opens, r.clicks, e.event_count as count
-       from recipients r join emails e on e.id = r.email_id where r.position = 0`,
+    `select recipients.opens, recipients.clicks, emails.event_count as count
+       from recipients join emails on emails.id = recipients.email_id where recipients.position = 0`,
   );
   assert.deepEqual(row, { opens: max, clicks: 1, count: max + 4 });
 });

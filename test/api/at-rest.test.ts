@@ -14,7 +14,7 @@ async function everything(): Promise<string> {
   );
   const rows = [];
   for (const { name } of tables)
-    rows.push(...(await service.sql(`select t::text as row from ${name} t`)));
+    rows.push(...(await service.sql(`select stored::text as row from ${name} stored`)));
   return rows.map(({ row }) => row).join('\n');
 }
 

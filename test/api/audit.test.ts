@@ -136,7 +136,7 @@ test('the log has pages, is for admins, and has no secret', async () => {
   assert.deepEqual(back.data, [all[1]]);
   const developer = await memberOf(service, owner, 'developer');
   assertFailure(await developer.get('/v1/audit_log'), 403, 'authorization_error');
-  const rows = await service.sql('select a::text as text from audit_log a');
+  const rows = await service.sql('select audit_log::text as text from audit_log');
   const texts = rows.map(({ text }) => text).join('\n');
   for (const secret of [OWNER.password, owner.cookie!.split(/[=.]/)[1]!, EMAIL.html]) {
     assert.ok(!texts.includes(secret));

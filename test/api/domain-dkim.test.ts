@@ -79,7 +79,7 @@ test('a domain that brings its key needs no new DKIM record, and never shows the
     assert.ok(text.includes('s1._domainkey.moved.example'));
     assert.ok(!text.includes('PRIVATE KEY') && !text.includes(secretLine));
   }
-  const [stored] = await service.sql('select d::text as row from domains d where id = $1', [
+  const [stored] = await service.sql('select domains::text as row from domains where id = $1', [
     domain.id,
   ]);
   assert.ok(!stored.row.includes(Buffer.from('PRIVATE KEY').toString('hex')), 'it is encrypted');

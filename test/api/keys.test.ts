@@ -65,9 +65,10 @@ test('a key is stored as a hash, and shown once', async () => {
   const list = await get('/v1/api-keys', service.testKey);
   assert.deepEqual(list.body.data[0], made);
   assert.ok(!list.text.includes(key));
-  const [row] = await service.sql('select sha256, k::text as all from api_keys k where id = $1', [
-    id,
-  ]);
+  const [row] = await service.sql(
+    'select sha256, api_keys::text as all from api_keys where id = $1',
+    [id],
+  );
   assert.deepEqual(row.sha256, createHash('sha256').update(key).digest());
   assert.ok(!row.all.includes(key.slice(12)));
 });

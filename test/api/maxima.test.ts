@@ -15,8 +15,8 @@ const [project] = (await service.cliJson('projects', 'list')).data;
 test('a project has a maximum of valid keys, by creation and by rotation, until one is revoked', async () => {
   await service.sql(
     `insert into api_keys (project_id, id, environment, name, sha256, hint, permission, created_at)
-     select $1, uuidv7(), 'test', 'many', sha256(n::text::bytea), 'hint', 'full_access', now()
-       from generate_series(2, $2::int) n`,
+     select $1, uuidv7(), 'test', 'many', sha256(number::text::bytea), 'hint', 'full_access', now()
+       from generate_series(2, $2::int) number`,
     [project.id, KEYS_MAX],
   );
   const create = (path: string) => service.request('POST', path, { body: { name: 'another' } });
@@ -45,9 +45,9 @@ test('an organization has a maximum of projects, and the operator may create mor
 test('an organization has a maximum of members and invitations, and one of them can be repeated', async () => {
   await service.sql(
     `insert into invitations (id, organization_id, email, email_key, role, sha256, created_at, expires_at)
-     select uuidv7(), organization_id, n || '@acme.test', n || '@acme.test', 'viewer',
-            sha256(n::text::bytea), now(), now() + interval '1 day'
-       from projects, generate_series(2, $2::int) n where id = $1`,
+     select uuidv7(), organization_id, number || '@acme.test', number || '@acme.test', 'viewer',
+            sha256(number::text::bytea), now(), now() + interval '1 day'
+       from projects, generate_series(2, $2::int) number where id = $1`,
     [project.id, MEMBERS_MAX],
   );
   const invite = (email: string) => owner.post('/v1/invitations', { email, role: 'viewer' });

@@ -44,8 +44,9 @@ test('mail on hold that is not released fails when it expires', async () => {
   const id = await service.send({ to: 'kim@forgotten.test', expires_in: 3600 });
   await service.cliJson('queue', 'hold', '--email', id);
   const [row] = await service.sql(
-    `select q.due_at = e.expires_at as "atExpiry" from queue q join emails e on e.id = q.email_id
-      where e.id = $1`,
+    `select queue.due_at = emails.expires_at as "atExpiry" from queue
+       join emails on emails.id = queue.email_id
+      where emails.id = $1`,
     [id],
   );
   assert.equal(row.atExpiry, true);
@@ -102,14 +103,14 @@ test('thousands of recipients are changed in steps, and only those of the given 
   const id = await service.send({ to: 'kim@many.test' });
   await service.sql(
     `insert into queue (project_id, email_id, position, environment, destination, provider, due_at)
-     select project_id, email_id, n, environment, destination, provider, app_now()
-       from queue, generate_series(1, 5000) n where email_id = $1 and position = 0`,
+     select project_id, email_id, number, environment, destination, provider, app_now()
+       from queue, generate_series(1, 5000) number where email_id = $1 and position = 0`,
     [id],
   );
   await service.sql(
-    `insert into domains select (jsonb_populate_record(d, jsonb_build_object(
-       'id', gen_random_uuid(), 'project_id', p.id))).*
-       from domains d, projects p where d.name = 'acme.test' and p.name = 'Other'`,
+    `insert into domains select (jsonb_populate_record(domains, jsonb_build_object(
+       'id', gen_random_uuid(), 'project_id', projects.id))).*
+       from domains, projects where domains.name = 'acme.test' and projects.name = 'Other'`,
   );
   await service.send({ to: 'kim@many.test' }, { key });
   const hold = ['queue', 'hold', '--domain', 'many.test'];

@@ -277,10 +277,10 @@ test('a filter reads 50,000 emails per call and returns where it stopped', async
   const last = await service.send({ subject: 'A needle' });
   // Not sent one by one: rows that differ from a sent email in their ids, younger by a little.
   const copies = `
-    insert into emails select (jsonb_populate_record(e, jsonb_build_object(
-             'id', overlay(e.id::text placing '7fff-bfff-' || lpad(to_hex(n), 12, '0') from 15),
+    insert into emails select (jsonb_populate_record(emails, jsonb_build_object(
+             'id', overlay(emails.id::text placing '7fff-bfff-' || lpad(to_hex(number), 12, '0') from 15),
              'subject', 'Hay'))).*
-      from emails e, generate_series(1, 50000) n where id = $1`;
+      from emails, generate_series(1, 50000) number where id = $1`;
   await service.sql(copies, [last]);
   const first = await list('subject=needle');
   assert.deepEqual([first.data, first.has_more], [[], true]);

@@ -381,10 +381,12 @@ test('a member who is locked out gets a link from a command, which works once', 
 
 test('a password is stored as argon2id, a token as its hash, and neither is logged', async () => {
   const browser = await signedIn();
-  const [member] = await service.sql('select m::text as all, password from members m');
+  const [member] = await service.sql('select members::text as all, password from members');
   assert.match(member.password, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/);
   const token = browser.cookie!.split(/[=.]/)[1]!;
-  const tokens = await service.sql('select sha256, t::text as all from session_tokens t');
+  const tokens = await service.sql(
+    'select sha256, session_tokens::text as all from session_tokens',
+  );
   const sha256 = createHash('sha256').update(token).digest();
   assert.ok(tokens.some((row) => sha256.equals(row.sha256)));
   for (const row of [member, ...tokens]) assert.ok(!row.all.includes(token));

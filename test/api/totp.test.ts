@@ -86,7 +86,7 @@ test('a recovery code works once in place of a code', async () => {
   assert.equal((await signIn(code.toUpperCase())).status, 200);
   assertFailure(await signIn(code), 401, 'totp_required');
   assert.equal((await state()).recovery_codes_left, 9);
-  const rows = await service.sql('select r::text as text from recovery_codes r');
+  const rows = await service.sql('select recovery_codes::text as text from recovery_codes');
   for (const { text } of rows) assert.ok(!codes.some((one) => text.includes(one)));
   await switchOff();
   assertFailure(await owner.post('/v1/session/totp/confirm', { code }), 409, 'conflict');
@@ -116,7 +116,7 @@ test('a member who has lost the device gets a link, and the second factor is swi
 
 test('the secret is stored sealed, for its member only, and is not logged', async () => {
   const { secret } = await switchOn();
-  const [row] = await service.sql('select totp_secret, m::text as text from members m');
+  const [row] = await service.sql('select totp_secret, members::text as text from members');
   assert.ok(row.totp_secret.length > 40);
   assert.ok(!row.text.includes(secret) && !service.logs.includes(secret));
   const { body: page } = await owner.get('/v1/audit_log?limit=100');

@@ -12,13 +12,14 @@ const OPEN = `
 select (select count(*) from queue)::int as mail,
        (select count(*) from webhook_queue)::int as hooks,
        ((select count(*) from queue where holder is null and due_at <= app_now())
-        + (select count(*) from webhook_queue w join webhook_endpoints e on e.id = w.endpoint_id
-            where w.holder is null and w.due_at <= app_now()
-              and (e.blocked_until is null or e.blocked_until <= app_now())))::int as due,
+        + (select count(*) from webhook_queue
+             join webhook_endpoints on webhook_endpoints.id = webhook_queue.endpoint_id
+            where holder is null and due_at <= app_now()
+              and (blocked_until is null or blocked_until <= app_now())))::int as due,
        ((select count(*) from queue where holder is not null)
         + (select count(*) from webhook_queue where holder is not null))::int as leased`;
 
-const STUCK = `select q.*, app_now() as now from queue q order by due_at limit 8`;
+const STUCK = `select queue.*, app_now() as now from queue order by due_at limit 8`;
 
 const POLL_EVERY_MS = 500;
 /** Milliseconds without progress after which the clock jumps. */

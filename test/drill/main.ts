@@ -163,8 +163,8 @@ async function untilSent(service: Service): Promise<void> {
 /** Returns emails that are missing, and emails that were not sent and are not on hold. */
 async function findLost(service: Service, sent: readonly Sent[], mx: FakeMx): Promise<string[]> {
   const rows = await service.sql(
-    `select e.id, exists (select from queue q where q.email_id = e.id and q.held) as on_hold
-       from emails e where e.id = any($1::uuid[])`,
+    `select id, exists (select from queue where email_id = emails.id and held) as on_hold
+       from emails where id = any($1::uuid[])`,
     [sent.map(({ id }) => id)],
   );
   const isOnHoldById = new Map<string, boolean>(rows.map((row) => [row.id, row.on_hold]));

@@ -17,7 +17,7 @@ test('a frozen worker is replaced under load: all requests get a response, and n
   mx.set({ phases: { data_command: { after: release.promise, reply: '354 Send the message' } } });
   const ids: string[] = [];
   const holders = () =>
-    service.sql('select distinct n.id, n.pid from nodes n join queue q on q.holder = n.id');
+    service.sql('select distinct id, pid from nodes join queue on queue.holder = nodes.id');
   await waitFor(
     async () => {
       ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);

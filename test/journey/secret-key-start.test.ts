@@ -33,11 +33,11 @@ async function refusedStart(env: Env): Promise<string> {
 async function stateOf(service: Service): Promise<unknown> {
   return service.sql(
     `select (select secret_check from installation) as "check",
-            (select json_agg(d.rsa_private_key order by d.id) from domains d) as keys,
-            (select json_agg(k.id order by k.id) from secret_keys k) as used,
-            (select count(*) from pg_roles r, pg_database d
-              where d.datname = current_database()
-                and r.rolname like 'letterhaus~_' || d.oid || '~_%' escape '~') as roles`,
+            (select json_agg(rsa_private_key order by id) from domains) as keys,
+            (select json_agg(id order by id) from secret_keys) as used,
+            (select count(*) from pg_roles, pg_database
+              where datname = current_database()
+                and rolname like 'letterhaus~_' || pg_database.oid || '~_%' escape '~') as roles`,
   );
 }
 

@@ -139,7 +139,7 @@ test('the connections of a worker that dies are granted to others', async () => 
     what: 'the message up to its dot',
   });
   const [{ pid }] = await service.sql(
-    `select n.pid from queue q join nodes n on n.id = q.holder where q.email_id = any($1)`,
+    `select nodes.pid from queue join nodes on nodes.id = queue.holder where queue.email_id = any($1)`,
     [ids],
   );
   const orphaned = mx.sessions.length;

@@ -25,8 +25,8 @@ test('the mail of a killed worker is sent at once by the remaining worker', asyn
   const hanging = () => mx.sessions.filter(({ lines }) => lines.includes('C: DATA'));
   const holders = () =>
     service.sql(
-      `select n.id, n.pid, array_agg(q.email_id) as emails
-         from nodes n join queue q on q.holder = n.id group by n.id, n.pid`,
+      `select nodes.id, nodes.pid, array_agg(queue.email_id) as emails
+         from nodes join queue on queue.holder = nodes.id group by nodes.id, nodes.pid`,
     );
   // The system chooses the worker of a request: wait until each has leased mail, and some has come to DATA.
   await waitFor(

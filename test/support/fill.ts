@@ -117,15 +117,17 @@ function newRun(): string {
 
 const MAKE = `
 insert into made
-select n,
+select number,
        (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || substr(hash, 1, 3)
         || '8' || substr(hash, 4, 11) || $6::text)::uuid,
-       at, case when n % 100 = 7 then $5 else 'jo' || n / 3 || '@customers' || n % 10 || '.test' end
-  from generate_series($1::int, $2::int) n
+       at,
+       case when number % 100 = 7 then $5 else 'jo' || number / 3 || '@customers' || number % 10 || '.test' end
+  from generate_series($1::int, $2::int) number
  cross join lateral (
     select to_timestamp($7::float8 / 1000)
-             - ($3::int - n)::float8 / $3::int * $4::float8 * interval '1 week' as at, md5(n::text) as hash) m
- order by n`;
+             - ($3::int - number)::float8 / $3::int * $4::float8 * interval '1 week' as at,
+           md5(number::text) as hash) drawn
+ order by number`;
 
 /** $1 is the project. valuesOf has the other parameters. */
 const INSERT = {
@@ -198,14 +200,14 @@ select $1, 'live', 'order-' || id, '\\x00', id, '{}', now() + interval '1 day'
 insert into stats (project_id, environment, granularity, dimension, period, value, emails, recipients,
                    sent, delivered, deferred, bounced, failed, suppressed, canceled, complained, opened,
                    clicked, latencies)
-select $1::uuid, 'live', g.granularity, v.dimension, date_trunc(g.granularity, at, 'UTC'), v.value,
+select $1::uuid, 'live', granularity, dimension, date_trunc(granularity, at, 'UTC'), value,
        count(*), count(*), 0, count(*), 0, 0, 0, 0, 0, 0, 0, 0,
        array[count(*), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
   from made
- cross join (values ('hour'), ('day')) g(granularity)
+ cross join (values ('hour'), ('day')) granularities(granularity)
  cross join lateral (values ('total', ''), ('domain', 'acme.com'), ('key', ''),
                             ('tag', 'kind:order' || n % 5),
-                            ('provider', 'customers' || n % 10 || '.test')) v(dimension, value)
+                            ('provider', 'customers' || n % 10 || '.test')) dimensions(dimension, value)
  group by 1, 2, 3, 4, 5, 6
 on conflict do nothing`,
 } as const;

@@ -88,7 +88,7 @@ export async function rowsOf(address: DatabaseAddress): Promise<Map<string, obje
     const rows = new Map<string, object[]>();
     for (const { name } of tables) {
       const found = await db.query<{ row: object }>(
-        `select to_jsonb(t) as row from ${name} t order by to_jsonb(t)::text`,
+        `select to_jsonb(stored) as row from ${name} stored order by to_jsonb(stored)::text`,
       );
       rows.set(
         name,

@@ -162,9 +162,10 @@ export class Journey implements AsyncDisposable {
   async allDelivered(ids: readonly string[], timeoutMs: number): Promise<void> {
     const open = () =>
       this.service.sql(
-        `select r.email_id, r.status, r.attempts, r.reason, q.due_at - app_now() as "in"
-           from recipients r left join queue q using (project_id, email_id, position)
-          where r.email_id = any($1) and r.status <> 'delivered'`,
+        `select email_id, recipients.status, recipients.attempts, recipients.reason,
+                queue.due_at - app_now() as "in"
+           from recipients left join queue using (project_id, email_id, position)
+          where email_id = any($1) and recipients.status <> 'delivered'`,
         [ids],
       );
     const what = 'everything to be delivered';

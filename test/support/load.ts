@@ -74,14 +74,16 @@ export function duplicates(counts: ReadonlyMap<string, number>): number {
 /** Asserts that every recipient has ended once, and that its email has the same status. */
 export async function assertSettled(service: Service, ids: readonly string[]): Promise<void> {
   const odd = await service.sql(
-    `select e.id, e.open_count, e.event_count, r.status,
-            (select count(*)::int from events v
-              where v.project_id = e.project_id and v.subject_id = e.id) as events
-       from emails e join recipients r on r.project_id = e.project_id and r.email_id = e.id
-      where e.id = any($1)
-        and (e.open_count <> 0 or r.status <> 'delivered' or r.completed_at is null
-             or e.event_count <> (select count(*) from events v
-                                   where v.project_id = e.project_id and v.subject_id = e.id))`,
+    `select emails.id, emails.open_count, emails.event_count, recipients.status,
+            (select count(*)::int from events
+              where events.project_id = emails.project_id and events.subject_id = emails.id) as events
+       from emails
+       join recipients on recipients.project_id = emails.project_id and recipients.email_id = emails.id
+      where emails.id = any($1)
+        and (emails.open_count <> 0 or recipients.status <> 'delivered' or recipients.completed_at is null
+             or emails.event_count <> (select count(*) from events
+                                        where events.project_id = emails.project_id
+                                          and events.subject_id = emails.id))`,
     [ids],
   );
   assert.deepEqual(odd, []);

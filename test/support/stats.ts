@@ -59,8 +59,8 @@ export async function countAgain(
   const stored = await db.query<StoredEmail>(
     `select id, key_id as "keyId", created_at as at, from_address as from, tags,
             greatest(created_at, scheduled_at) as "startsAt",
-            (select count(*)::int from recipients r where r.email_id = e.id) as recipients
-       from emails e where project_id = $1`,
+            (select count(*)::int from recipients where recipients.email_id = emails.id) as recipients
+       from emails where project_id = $1`,
     [projectId],
   );
   const events = await db.query<StoredEvent>(

@@ -61,8 +61,9 @@ test('an accepted email is stored with content, recipients, queue rows and first
   assert.equal(row.domainId, sender.domainId);
   assert.match(row.response ?? '', /"created_at":"\d{4}-\d\d-\d\dT[\d:.]+Z"/);
   const [stored] = await db.query<{ open_count: number; last_event: string; html: string }>(
-    `select e.open_count, e.last_event, c.html from emails e
-       join contents c on c.email_id = e.id and c.project_id = e.project_id where e.id = $1`,
+    `select emails.open_count, emails.last_event, contents.html from emails
+       join contents on contents.project_id = emails.project_id and contents.email_id = emails.id
+      where emails.id = $1`,
     [email.id],
   );
   assert.deepEqual(stored, { open_count: 2, last_event: 'email.queued', html: '<p>Hello</p>' });

@@ -231,26 +231,26 @@ async function setBlocks(
   await tx.query('delete from limit_blocks where project_id = any($1)', [projects]);
   await tx.query(
     `with room as (
-       select w.*, l.limits, b.sum
-         from limit_windows w,
-              (select sum(permits)::int as sum from unnest($2::int[]) permits) b,
-              lateral (select coalesce(w.recipients_max, $3, w.max * 50) as recipients_max,
-                              array[w.max, 60, coalesce(w.recipients_max, $3, w.max * 50),
-                                    coalesce($4, 60)] as limits) l
-        where w.project_id = any($1) and w.category = 'sending'
-          and b.sum <= w.max - w.used and b.sum <= l.recipients_max - w.recipients_used
+       select limit_windows.*, array[limit_windows.max, 60, recipient_limit.max, coalesce($4, 60)] as limits, granted.sum
+         from limit_windows,
+              (select sum(permits)::int as sum from unnest($2::int[]) permits) granted,
+              lateral (select coalesce(limit_windows.recipients_max, $3, limit_windows.max * 50) as max)
+                recipient_limit
+        where project_id = any($1) and category = 'sending'
+          and granted.sum <= limit_windows.max - used and granted.sum <= recipient_limit.max - recipients_used
      ), made as (
        insert into limit_blocks (project_id, environment, slot, made_at, started_at,
                                  recipients_started_at, limits, permits)
        select project_id, environment, slot, app_now() - interval '1 hour', started_at,
               recipients_started_at, limits, permits
-         from room, unnest($2::int[]) with ordinality b(permits, slot)
+         from room, unnest($2::int[]) with ordinality block(permits, slot)
      )
-     update limit_windows w
-        set used = w.used + r.sum, recipients_used = w.recipients_used + r.sum, has_blocks = true
-       from room r
-      where w.project_id = r.project_id and w.environment = r.environment
-        and w.category = r.category`,
+     update limit_windows
+        set used = limit_windows.used + room.sum,
+            recipients_used = limit_windows.recipients_used + room.sum, has_blocks = true
+       from room
+      where limit_windows.project_id = room.project_id and limit_windows.environment = room.environment
+        and limit_windows.category = room.category`,
     [projects, blocks, recipientLimit?.max ?? null, recipientLimit?.windowS ?? null],
   );
 }
@@ -273,16 +273,17 @@ select project_id, environment, at, what, domain, key_id, provider, tags, latenc
 
 /** Counts without the permits of blocks, because either path may return them to the limit row. */
 const COUNTS = `
-select w.project_id, environment, category, max, started_at, recipients_started_at, used - b.permits,
-       recipients_used - b.recipients_permits
-  from limit_windows w,
-       lateral (select coalesce(sum(permits) filter (where started_at = w.started_at), 0) as permits,
+select project_id, environment, category, max, started_at, recipients_started_at, used - blocks.permits,
+       recipients_used - blocks.recipients_permits
+  from limit_windows,
+       lateral (select coalesce(sum(permits) filter (where started_at = limit_windows.started_at), 0) as permits,
                        coalesce(sum(permits) filter (
-                         where recipients_started_at = w.recipients_started_at), 0)
+                         where recipients_started_at = limit_windows.recipients_started_at), 0)
                          as recipients_permits
-                  from limit_blocks b
-                 where b.project_id = w.project_id and b.environment = w.environment
-                   and w.category = 'sending') b`;
+                  from limit_blocks
+                 where limit_blocks.project_id = limit_windows.project_id
+                   and limit_blocks.environment = limit_windows.environment
+                   and limit_windows.category = 'sending') blocks`;
 
 async function rowsOf(tx: Queryable, stage: Stage): Promise<Record<string, unknown>> {
   const projects = stage.map(({ scope }) => scope.projectId);
@@ -290,7 +291,7 @@ async function rowsOf(tx: Queryable, stage: Stage): Promise<Record<string, unkno
   for (const table of [...TABLES, `(${SUMS})`, `(${COUNTS})`]) {
     const [row] = await tx.query<{ rows: unknown }>(
       `select array_agg(r order by r) as rows
-         from (select to_jsonb(x)::text as r from ${table} x where project_id = any($1))`,
+         from (select to_jsonb(stored)::text as r from ${table} stored where project_id = any($1))`,
       [projects],
     );
     found[table] = row?.rows;

@@ -58,7 +58,7 @@ test('the text of a key is stored nowhere', async () => {
   const scope = await newScope();
   const { text } = await createKey(db, scope, KEY);
   const [row] = await db.query<{ all: string }>(
-    'select k::text as all from api_keys k where project_id = $1',
+    'select api_keys::text as all from api_keys where project_id = $1',
     [scope.projectId],
   );
   assert.ok(!row?.all.includes(text.slice(12)));

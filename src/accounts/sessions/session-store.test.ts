@@ -16,8 +16,8 @@ after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
 const WAITS = `
-select exists (select from pg_locks w join pg_locks t using (pid)
-                where not w.granted and t.relation = 'session_tokens'::regclass) as waits`;
+select exists (select from pg_locks waiting join pg_locks taken using (pid)
+                where not waiting.granted and taken.relation = 'session_tokens'::regclass) as waits`;
 
 test('of two requests that replace a token at once, one makes the new one', async () => {
   await newSender(db);

@@ -102,9 +102,9 @@ export async function makeSchema(
 }
 
 const COLUMNS = `
-select a.attname as name, format_type(a.atttypid, a.atttypmod) as type
-  from pg_attribute a
- where a.attrelid = to_regclass(quote_ident($1)) and a.attnum > 0 and not a.attisdropped`;
+select attname as name, format_type(atttypid, atttypmod) as type
+  from pg_attribute
+ where attrelid = to_regclass(quote_ident($1)) and attnum > 0 and not attisdropped`;
 
 function columnsOf(db: Queryable, table: string): Promise<BackupColumn[]> {
   return db.query<BackupColumn>(COLUMNS, [table]);

@@ -96,21 +96,23 @@ async function requireSchema(db: Queryable): Promise<number> {
 }
 
 const LIST_TABLES = `
-select c.relname as name,
-       json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod))
-                order by a.attnum) as columns
-  from pg_class c join pg_attribute a on a.attrelid = c.oid
- where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p')
-   and not c.relispartition and c.relname = any($1) and a.attnum > 0 and not a.attisdropped
- group by c.relname
- order by c.relname`;
+select relname as name,
+       json_agg(json_build_object('name', attname, 'type', format_type(atttypid, atttypmod))
+                order by attnum) as columns
+  from pg_class
+  join pg_attribute on pg_attribute.attrelid = pg_class.oid
+ where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
+   and not relispartition and relname = any($1) and attnum > 0 and not attisdropped
+ group by relname
+ order by relname`;
 
 const LIST_REFERENCES = `
-select distinct r.relname as from, t.relname as to
-  from pg_constraint f
-  join pg_class r on r.oid = f.conrelid
-  join pg_class t on t.oid = f.confrelid
- where f.contype = 'f' and r.relnamespace = current_schema()::regnamespace and r.oid <> t.oid`;
+select distinct referring.relname as from, referred.relname as to
+  from pg_constraint reference
+  join pg_class referring on referring.oid = reference.conrelid
+  join pg_class referred on referred.oid = reference.confrelid
+ where reference.contype = 'f'
+   and referring.relnamespace = current_schema()::regnamespace and referring.oid <> referred.oid`;
 
 /** Lists the tables to copy, in an order in which foreign keys hold at any time. */
 export async function listTables(db: Queryable): Promise<BackupTable[]> {
@@ -167,11 +169,11 @@ async function readSystem(db: Queryable, schema: number): Promise<System> {
 }
 
 const BYTES = `
-select coalesce(sum(pg_table_size(t.oid)), 0)::float8 as bytes
+select coalesce(sum(pg_table_size(relation.oid)), 0)::float8 as bytes
   from unnest($1::text[]) as name
  cross join lateral (
     select relid as oid from pg_partition_tree(name::regclass) where isleaf
-    union select name::regclass) t`;
+    union select name::regclass) relation`;
 
 async function tableBytes(db: Queryable, tables: readonly BackupTable[]): Promise<number> {
   const [row] = await db.query<{ bytes: number }>(BYTES, [tables.map(({ name }) => name)]);

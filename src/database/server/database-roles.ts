@@ -61,8 +61,9 @@ const SCRAM_ITERATIONS = 4_096;
 const LOGIN_TIMEOUT_MS = 5_000;
 
 const FIND_LOGIN_ROLE = `
-select d.oid::text as database, exists (select from pg_roles r where r.rolname = $1 || d.oid || $2) as exists
-  from pg_database d where d.datname = current_database()`;
+select pg_database.oid::text as database,
+       exists (select from pg_roles where rolname = $1 || pg_database.oid || $2) as exists
+  from pg_database where datname = current_database()`;
 
 /**
  * Keeps errors of statements out of the server's log, where they would quote values. The service logs them without

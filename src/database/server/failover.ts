@@ -39,10 +39,10 @@ export async function readTimeline(db: Queryable): Promise<string | null> {
 }
 
 const FIND_MISSING = `
-select i.id from unnest($1::uuid[], $2::uuid[]) as i(project_id, id)
- where not exists (select from emails e
-                    where e.project_id = i.project_id and e.environment in ('live', 'test')
-                      and e.id = i.id and e.id = any($2::uuid[]))`;
+select accepted.id from unnest($1::uuid[], $2::uuid[]) as accepted(project_id, id)
+ where not exists (select from emails
+                    where emails.project_id = accepted.project_id and emails.environment in ('live', 'test')
+                      and emails.id = accepted.id and emails.id = any($2::uuid[]))`;
 
 /** Number of emails remembered. It covers the last seconds before a fail-over, which standbys may lack. */
 const EMAILS_MAX = 50_000;

@@ -151,8 +151,8 @@ test('a change of several projects finds all waiting mail of each, in steps', as
   for (const projectId of projectIds) {
     await db.query(
       `insert into queue (project_id, email_id, position, environment, destination, provider, due_at)
-       select $1, gen_random_uuid(), n % 2, 'live', 'x.test', 'x.test', app_now()
-         from generate_series(1, 1000) n`,
+       select $1, gen_random_uuid(), number % 2, 'live', 'x.test', 'x.test', app_now()
+         from generate_series(1, 1000) number`,
       [projectId],
     );
   }

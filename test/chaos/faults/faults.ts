@@ -266,13 +266,13 @@ async function removeDomain(service: Service, id: string, key: string): Promise<
  * Lists waiting recipients. It waits for claims that are not committed yet, so no worker has leased these recipients.
  */
 const WAITING = `
-select q.email_id as "emailId", r.address
-  from queue q
-  join recipients r on r.email_id = q.email_id and r.position = q.position
-  join emails e on e.id = q.email_id
-  join domains d on d.id = e.domain_id
- where q.holder is null and (r.address = $1 or d.name = $2)
-   for update of q`;
+select queue.email_id as "emailId", recipients.address
+  from queue
+  join recipients on recipients.email_id = queue.email_id and recipients.position = queue.position
+  join emails on emails.id = queue.email_id
+  join domains on domains.id = emails.domain_id
+ where queue.holder is null and (recipients.address = $1 or domains.name = $2)
+   for update of queue`;
 
 async function listWaiting(
   stage: Stage,

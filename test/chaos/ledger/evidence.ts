@@ -30,16 +30,16 @@ const OF_ATTACKER = `
 select id from emails where project_id = $1 union all select id from events where project_id = $1`;
 const COUNTS = `
 select name, sum(count)::int as count from (
-  select v.name, v.count from stats s cross join lateral (values
+  select counted.name, counted.count from stats cross join lateral (values
            ('emails', emails), ('recipients', recipients), ('sent', sent), ('delivered', delivered),
            ('deferred', deferred), ('bounced', bounced), ('failed', failed),
-           ('suppressed', suppressed), ('canceled', canceled)) v(name, count)
+           ('suppressed', suppressed), ('canceled', canceled)) counted(name, count)
    where granularity = 'day' and dimension = 'total'
   union all
   select case what when 'accepted' then 'recipients' else what end, recipients from stats_deltas
   union all
-  select v.name, v.count from stats_deltas
-   cross join lateral (values ('emails', emails), ('suppressed', suppressed)) v(name, count)) c
+  select counted.name, counted.count from stats_deltas
+   cross join lateral (values ('emails', emails), ('suppressed', suppressed)) counted(name, count)) counts
  group by name`;
 const LEFT = `
 select (select count(*) from queue)::int as queue,

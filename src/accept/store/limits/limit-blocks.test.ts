@@ -58,16 +58,16 @@ type Counts = { used: number; recipients: number; permits: number; stored: numbe
 /** The counts without the remaining permits of blocks, and the number of stored emails. */
 async function countsOf({ projectId }: Sender): Promise<Counts> {
   const [row] = await db.query<Counts>(
-    `select w.used - b.permits as used, w.recipients_used - b.recipients_permits as recipients,
-            b.permits, (select count(*)::int from emails where project_id = $1) as stored
-       from limit_windows w,
-            lateral (select coalesce(sum(permits) filter (where started_at = w.started_at), 0)::int
-                              as permits,
+    `select used - blocks.permits as used, recipients_used - blocks.recipients_permits as recipients,
+            blocks.permits, (select count(*)::int from emails where project_id = $1) as stored
+       from limit_windows,
+            lateral (select coalesce(sum(permits) filter (
+                              where started_at = limit_windows.started_at), 0)::int as permits,
                             coalesce(sum(permits) filter (
-                              where recipients_started_at = w.recipients_started_at), 0)::int
+                              where recipients_started_at = limit_windows.recipients_started_at), 0)::int
                               as recipients_permits
-                       from limit_blocks where project_id = $1 and environment = 'live') b
-      where w.project_id = $1 and w.environment = 'live' and w.category = 'sending'`,
+                       from limit_blocks where project_id = $1 and environment = 'live') blocks
+      where project_id = $1 and environment = 'live' and category = 'sending'`,
     [projectId],
   );
   assert.ok(row);
