@@ -25,7 +25,8 @@ const FILL_EMAILS = `
 insert into emails (project_id, environment, id, created_at, expires_at, sent_at, completed_at,
                     domain_id, dual_signed, from_address, to_list, cc_list, bcc_list, reply_to,
                     subject, tags, metadata, open_count, worst, event_count, last_event)
-select domains.project_id, 'live', email_id, now(), now(), now(), now(), domains.id, false, 'shop@acme.example',
+select domains.project_id, 'live', email_id, now(), now(), now(), now(), domains.id, false,
+       'shop@acme.example',
        array['jo@receiver.test'], '{}', '{}', '{}', 'Your order', '[]', '{}', 0, 1, 2, 'email.delivered'
   from domains cross join unnest($1::uuid[]) email_id where domains.name = 'acme.example'`;
 const FILL_RECIPIENTS = `

@@ -32,7 +32,8 @@ with endpoint as (
   select * from webhook_endpoints where id = $1
 ), event as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select endpoint.project_id, endpoint.environment, event_id, 1, event_id, 'email.delivered', app_now(), $3::json
+  select endpoint.project_id, endpoint.environment, event_id, 1, event_id, 'email.delivered', app_now(),
+         $3::json
     from endpoint cross join unnest($2::uuid[]) event_id
   returning *
 ), delivery as (

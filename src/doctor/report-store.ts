@@ -1,8 +1,8 @@
 /**
- * The newest report of each node, and who runs the doctor now.
+ * Stores the newest report of each node, and which process runs the doctor now.
  *
  * Guarantees: a node has one run at a time, also with two processes. A process that dies in a run, or that is frozen
- * for RUN_MAX, loses the run and can no longer write; the next poll begins another one.
+ * for RUN_MAX, loses the run and can no longer write. The next poll begins another run.
  */
 import type { Queryable } from '../database/database.ts';
 import { batchDelete } from '../database/expiry.ts';
@@ -20,7 +20,8 @@ const IS_RUNNING = `
 // Without a verified domain no live mail is sent, and nobody waits for what the doctor says.
 const IS_LIVE = `
 exists (select from domains
-         where domains.environment = 'live' and domains.deleted_at is null and domains.verified_at is not null)`;
+         where domains.environment = 'live' and domains.deleted_at is null
+           and domains.verified_at is not null)`;
 
 type Node = { instance: string; host: string };
 

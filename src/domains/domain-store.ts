@@ -102,7 +102,8 @@ const keysAsJson = (name: 'next' | 'previous', since: string): string => `
                       'since', wire_time(${since})) end`;
 
 export const DOMAIN_COLUMNS = `
-  id, project_id as "projectId", environment, name, ${DISPLAYED_STATUS('domains')} as status, created_at as "createdAt",
+  id, project_id as "projectId", environment, name, ${DISPLAYED_STATUS('domains')} as status,
+  created_at as "createdAt",
   verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
   rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
@@ -122,7 +123,8 @@ export const DOMAIN_COLUMNS = `
             'thresholdPpm', reputation_alerts.threshold_ppm, 'since', reputation_alerts.since,
             'isPaused', reputation_alerts.paused) order by reputation_alerts.kind), '[]')
      from reputation_alerts
-    where reputation_alerts.project_id = domains.project_id and reputation_alerts.environment = domains.environment
+    where reputation_alerts.project_id = domains.project_id
+      and reputation_alerts.environment = domains.environment
       and reputation_alerts.domain = domains.name) as alerts`;
 
 const CAPACITY = `
@@ -189,10 +191,11 @@ insert into domains (project_id, id, environment, name, status, created_at, veri
 values (${NEW.projectId}, ${NEW.id}, ${NEW.environment}, ${NEW.name}, ${NEW.status}, app_now(),
         case when ${NEW.status} = 'verified' then app_now() end,
         ${NEW.rsaSelector}, ${NEW.rsaPublicKey}, ${NEW.rsaPrivateKey}, ${NEW.ed25519Selector},
-        ${NEW.ed25519PublicKey}, ${NEW.ed25519PrivateKey}, ${NEW.ed25519Verified}, ${NEW.records}, ${NEW.advice},
-        ${NEW.tls},
+        ${NEW.ed25519PublicKey}, ${NEW.ed25519PrivateKey}, ${NEW.ed25519Verified}, ${NEW.records},
+        ${NEW.advice}, ${NEW.tls},
         (select min(reputation_alerts.since) from reputation_alerts
-          where reputation_alerts.project_id = ${NEW.projectId} and reputation_alerts.environment = ${NEW.environment}
+          where reputation_alerts.project_id = ${NEW.projectId}
+            and reputation_alerts.environment = ${NEW.environment}
             and reputation_alerts.domain = ${NEW.name} and reputation_alerts.paused))
 on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${DOMAIN_COLUMNS}`;

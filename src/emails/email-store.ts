@@ -113,7 +113,8 @@ export const JOIN_OPEN_STATUSES = `
       from recipients
       left join queue on queue.project_id = recipients.project_id and queue.email_id = recipients.email_id
                          and queue.position = recipients.position
-     where email.open_count > 0 and recipients.project_id = email.project_id and recipients.email_id = email.id
+     where email.open_count > 0 and recipients.project_id = email.project_id
+       and recipients.email_id = email.id
        and recipients.status in ('scheduled', 'queued', 'deferred')) open on true`;
 
 export type SummaryRow = Omit<EmailSummary, 'status'> & { worst: number; open: Status[] | null };
@@ -348,7 +349,8 @@ const scanSql = (scan: ListScan, columns = 'id'): string =>
     : `
     select ${columns} from emails
      where project_id = ${L.projectId} and environment = ${L.environment} and ${L.to}::text is null
-       and (${L.olderThan}::uuid is null or id < ${L.olderThan}) and (${L.newerThan}::uuid is null or id > ${L.newerThan})
+       and (${L.olderThan}::uuid is null or id < ${L.olderThan})
+       and (${L.newerThan}::uuid is null or id > ${L.newerThan})
      order by id ${scan.order} limit ${SCAN_MAX}`;
 
 /** The emails to search. With a recipient each is read by its id, otherwise in order. */
@@ -358,7 +360,8 @@ const scannedEmailsSql = (scan: ListScan): string =>
     select scanned.place, found.* from (${scanRecipientsSql(scan)}) scanned
      cross join lateral (
         select * from emails
-         where project_id = ${L.projectId} and environment = ${L.environment} and id = scanned.id offset 0) found`
+         where project_id = ${L.projectId} and environment = ${L.environment}
+           and id = scanned.id offset 0) found`
     : scanSql(scan, '*');
 
 const listSql = (scan: ListScan) => `
@@ -373,7 +376,8 @@ select ${SUMMARY_COLUMNS}
    and (${L.createdAfter}::timestamptz is null or email.created_at >= ${L.createdAfter})
    and (${L.createdBefore}::timestamptz is null or email.created_at < ${L.createdBefore})
    and (${L.endedRank}::smallint is null or (email.open_count = 0 and email.worst = ${L.endedRank}))
-   and (${L.openStatus}::text is null or (${L.openStatus} = any(open.statuses) and not open.statuses && ${L.laterStatuses}::text[]))
+   and (${L.openStatus}::text is null
+        or (${L.openStatus} = any(open.statuses) and not open.statuses && ${L.laterStatuses}::text[]))
  order by ${scan.indexes.length > 0 ? 'email.place' : 'email.id'} ${scan.order}
  limit ${L.limit}`;
 

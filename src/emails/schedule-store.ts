@@ -33,13 +33,15 @@ const RESCHEDULED = `jsonb_build_object('status', change.status, 'scheduled_at',
 
 const eventData = (added: string): string => `
          (select (events.data::jsonb - 'scheduled_at' || ${added})::json from events
-           where events.project_id = $1 and events.environment = $2 and events.subject_id = $3 and events.seq = 1)`;
+           where events.project_id = $1 and events.environment = $2 and events.subject_id = $3
+             and events.seq = 1)`;
 
 const UNCANCELABLE_COUNTS = `
        (select count(*) from queue
          where queue.project_id = $1 and queue.email_id = $3 and queue.holder is not null)::int as sending,
        (select count(*) from queue
-         where queue.project_id = $1 and queue.email_id = $3 and ${IS_FREE} and queue.in_doubt)::int as "inDoubt"`;
+         where queue.project_id = $1 and queue.email_id = $3 and ${IS_FREE}
+           and queue.in_doubt)::int as "inDoubt"`;
 
 const CANCEL = `
 with clock as materialized (select app_now() as now),
@@ -71,7 +73,8 @@ counted as (
          completed_at = case when emails.open_count = change.count then clock.now else emails.completed_at end
     from clock, change
    where emails.project_id = $1 and emails.environment = $2 and emails.id = $3 and change.count > 0
-  returning emails.project_id, emails.environment, emails.from_address, emails.key_id, emails.tags, emails.event_count
+  returning emails.project_id, emails.environment, emails.from_address, emails.key_id, emails.tags,
+            emails.event_count
 ),${COUNT_CANCELED},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
@@ -146,8 +149,8 @@ requeued as (
 ),
 counted as (
   update emails
-     set scheduled_at = change.starts_at, expires_at = change.expires_at, event_count = emails.event_count + 1,
-         last_event = 'email.' || change.status
+     set scheduled_at = change.starts_at, expires_at = change.expires_at,
+         event_count = emails.event_count + 1, last_event = 'email.' || change.status
     from change
    where emails.project_id = $1 and emails.environment = $2 and emails.id = $3
   returning emails.event_count

@@ -63,7 +63,8 @@ new_webhook_deliveries as (
     from ${from}
    cross join lateral (
       select endpoint.id from webhook_endpoints endpoint
-       where endpoint.project_id = ${perGroup.row}.project_id and endpoint.environment = ${perGroup.row}.environment
+       where endpoint.project_id = ${perGroup.row}.project_id
+         and endpoint.environment = ${perGroup.row}.environment
          and endpoint.status = 'enabled'
          and (endpoint.events is null or ${type} = any(endpoint.events)) offset 0) endpoint
    ${perGroup.join}

@@ -114,8 +114,8 @@ place as materialized (
   select $3::smallint as epoch, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
 ),
 scanned as materialized (
-  select events.project_id, events.environment, events.xact_era, events.xact_id, events.subject_id, events.seq,
-         events.id, events.type,
+  select events.project_id, events.environment, events.xact_era, events.xact_id, events.subject_id,
+         events.seq, events.id, events.type,
          events.created_at, wanted.is_wanted,
          case when wanted.is_wanted then events.data end as data
     from events
@@ -134,7 +134,8 @@ numbered as (
     from scanned
   window passed as (order by xact_era, xact_id, subject_id, seq rows unbounded preceding)
 )
-select present.history, present.now_ms as "nowMs", numbered.xact_era as epoch, numbered.xact_id::text as "xactId",
+select present.history, present.now_ms as "nowMs", numbered.xact_era as epoch,
+       numbered.xact_id::text as "xactId",
        numbered.subject_id as "subjectId", numbered.seq, numbered.id, numbered.type,
        numbered.created_at as "createdAt",
        case when numbered.nth <= $8::int then ${EVENT_DATA('numbered')} end as data,

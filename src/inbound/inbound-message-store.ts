@@ -206,13 +206,14 @@ function diskBytes({ content, sender, recipient }: NewInboundMessage): number {
 const INSERT = `
 insert into inbound_unmatched (slot, id, received_at, report_hash, remote_address, sender, recipient, kind,
                                project_id, environment, email_id, position, size_bytes, content)
-select $4::smallint, input.id, app_now(), content.report_hash, input.remote_address, input.sender, input.recipient,
-       input.kind,
+select $4::smallint, input.id, app_now(), content.report_hash, input.remote_address, input.sender,
+       input.recipient, input.kind,
        input.project_id, input.environment, input.email_id, input.position, input.size_bytes, content.content
   from json_to_recordset($1::json) as input(
          n int, id uuid, remote_address text, sender text, recipient text, kind text,
          project_id uuid, environment text, email_id uuid, position smallint, size_bytes int)
-  join unnest($2::bytea[], $3::bytea[]) with ordinality as content(report_hash, content, n) on content.n = input.n
+  join unnest($2::bytea[], $3::bytea[]) with ordinality as content(report_hash, content, n)
+    on content.n = input.n
  where not exists (select from inbound_messages where inbound_messages.report_hash = content.report_hash)
 on conflict do nothing`;
 

@@ -194,7 +194,8 @@ update emails
     select coalesce(max(ranks.value::smallint), 0::smallint) as worst
       from recipients join json_each_text($4::json) ranks on ranks.key = recipients.status
      where recipients.project_id = input.project_id and recipients.email_id = input.id) worst_recipient
- where emails.project_id = input.project_id and emails.environment = input.environment and emails.id = input.id
+ where emails.project_id = input.project_id and emails.environment = input.environment
+   and emails.id = input.id
    and emails.id = any($3::uuid[])`;
 
 async function recomputeWorst(tx: Queryable, delivered: readonly Settlement[]): Promise<void> {
@@ -211,14 +212,15 @@ async function recomputeWorst(tx: Queryable, delivered: readonly Settlement[]): 
 const INSERT_MESSAGES = `
 insert into inbound_messages (id, received_at, report_hash, remote_address, sender, recipient, kind,
                               project_id, environment, email_id, position, change, size_bytes, content)
-select input.id, app_now(), content.report_hash, input.remote_address, input.sender, input.recipient, input.kind,
-       input.project_id,
+select input.id, app_now(), content.report_hash, input.remote_address, input.sender, input.recipient,
+       input.kind, input.project_id,
        input.environment, input.email_id, input.position, input.change, input.size_bytes, content.content
   from json_to_recordset($1::json) as input(
          n int, id uuid, remote_address text, sender text, recipient text, kind text,
          project_id uuid, environment text, email_id uuid, position smallint, change text,
          size_bytes int)
-  join unnest($2::bytea[], $3::bytea[]) with ordinality as content(report_hash, content, n) on content.n = input.n
+  join unnest($2::bytea[], $3::bytea[]) with ordinality as content(report_hash, content, n)
+    on content.n = input.n
  order by content.report_hash
 on conflict (report_hash) do nothing`;
 
@@ -279,11 +281,13 @@ select emails.project_id as "projectId", emails.environment, recipients.position
   from (select distinct project_id, environment from domains where name = $1) scope
  cross join lateral (
     select * from emails
-     where emails.project_id = scope.project_id and emails.environment = scope.environment and emails.id = $2::uuid
+     where emails.project_id = scope.project_id and emails.environment = scope.environment
+       and emails.id = $2::uuid
      offset 0) emails
  cross join lateral (
     select * from recipients
-     where recipients.project_id = scope.project_id and recipients.email_id = $2::uuid and recipients.position = $3
+     where recipients.project_id = scope.project_id and recipients.email_id = $2::uuid
+       and recipients.position = $3
      offset 0) recipients
   left join lateral (
     select contents.dsn from contents

@@ -119,7 +119,8 @@ select project_id as "projectId", email_id as "emailId", position, recipients.ad
 // Project and email are repeated as arrays, so that any join plan starts from them.
 const KEY_RECIPIENTS = `
 update recipients set address_key = input.key
-  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[]) as input(project_id, email_id, position, key)
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[])
+         as input(project_id, email_id, position, key)
  where recipients.project_id = any($1) and recipients.email_id = any($2)
    and recipients.project_id = input.project_id and recipients.email_id = input.email_id
    and recipients.position = input.position

@@ -86,7 +86,8 @@ export type TableSize = {
 
 const SIZES = `
 select measured.name as table, sum(pg_total_relation_size(leaf.relid))::float8 as bytes,
-       case when bool_or(pg_class.reltuples >= 0) then sum(greatest(pg_class.reltuples, 0))::float8 end as rows
+       case when bool_or(pg_class.reltuples >= 0)
+            then sum(greatest(pg_class.reltuples, 0))::float8 end as rows
   from unnest($1::text[]) as measured(name)
  cross join lateral pg_partition_tree(to_regclass(measured.name)) leaf
   join pg_class on pg_class.oid = leaf.relid

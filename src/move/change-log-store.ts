@@ -117,7 +117,8 @@ export async function removeLog(db: Queryable): Promise<void> {
 
 const HAS_LOG = `
 select exists (select from pg_proc where pronamespace = current_schema()::regnamespace
-                  and prorettype = 'trigger'::regtype and proname like '${LOG_PREFIX.replaceAll('_', '\\_')}%')
+                  and prorettype = 'trigger'::regtype
+                  and proname like '${LOG_PREFIX.replaceAll('_', '\\_')}%')
        as "isThere"`;
 
 /** Removes the log of a killed mover, from a running service. @returns whether there was one */

@@ -1,9 +1,10 @@
 /**
- * The old database of a move: its copy, the changes since then, the pause, and the end of its use.
+ * Reads, pauses and fences the old database of a move: its copy, the changes since then, the pause of the nodes, and
+ * the end of its use.
  *
- * One connection lives as long as the move. It has the advisory locks that show a running move (`move`) and pause
- * the nodes (`movePause`). Later it has the transaction that locks all tables against writes and commits the fence. If
- * the mover ends before that commit, the server undoes all of it and nodes continue.
+ * One connection lives as long as the move. It has the advisory locks that show a running move (`move`) and pause the
+ * nodes (`movePause`). Later it has the transaction that locks all tables against writes and commits the fence. If the
+ * mover ends before that commit, the server undoes all of it and nodes continue.
  */
 import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';

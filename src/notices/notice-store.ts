@@ -19,8 +19,8 @@ const DELAY_HOURS = 4;
 export const QUEUE_NOTICES = `
 queued_notices as (
   insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
-  select numbered.project_id, numbered.environment, numbered.email_id, numbered.position, numbered.notice_kind,
-         numbered.notice, clock.now, clock.now
+  select numbered.project_id, numbered.environment, numbered.email_id, numbered.position,
+         numbered.notice_kind, numbered.notice, clock.now, clock.now
     from clock, numbered join email on email.id = numbered.email_id
    where numbered.notice is not null
      and (numbered.notice_kind <> 'delay'
@@ -31,8 +31,8 @@ queued_notices as (
 
 const QUEUE_REPORTED_NOTICES = `
 insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
-select input.project_id, input.environment, input.email_id, input.position, input.kind, input.facts, clock.now,
-       clock.now
+select input.project_id, input.environment, input.email_id, input.position, input.kind, input.facts,
+       clock.now, clock.now
   from (select app_now() as now) clock
  cross join json_to_recordset($1::json) as input(
       project_id uuid, environment text, email_id uuid, position smallint, kind text, facts json)
@@ -100,12 +100,13 @@ due as materialized (
 claimed as (
   update notices set due_at = clock.now + interval '2 minutes'
     from clock, due
-   where notices.project_id = due.project_id and notices.email_id = due.email_id and notices.position = due.position
+   where notices.project_id = due.project_id and notices.email_id = due.email_id
+     and notices.position = due.position
      and notices.kind = due.kind
   returning notices.*, notices.created_at < clock.now - interval '5 days' as is_too_old
 )
-select claimed.project_id as "projectId", claimed.environment, claimed.email_id as "emailId", claimed.position,
-       claimed.kind, claimed.facts,
+select claimed.project_id as "projectId", claimed.environment, claimed.email_id as "emailId",
+       claimed.position, claimed.kind, claimed.facts,
        claimed.created_at as "createdAt", claimed.is_too_old as "isTooOld",
        projects.organization_id as "organizationId",
        emails.key_id as "keyId", recipients.address as recipient,

@@ -41,7 +41,8 @@ const COLUMNS = `type, subject, message, remedy, details, since, last_seen as "l
 const RECORD_CHANGE = `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select '${OPERATOR_SCOPE.projectId}', '${OPERATOR_SCOPE.environment}', event.id, 1, event.id, $2::text, clock.now,
+  select '${OPERATOR_SCOPE.projectId}', '${OPERATOR_SCOPE.environment}', event.id, 1, event.id, $2::text,
+         clock.now,
          json_build_object('subject', changed.subject, 'state', $3::text, 'message', changed.message, 'remedy',
                            changed.remedy,
                            'since', wire_time(changed.since), 'details', changed.details)
@@ -56,8 +57,8 @@ const RAISE = `
 with clock as materialized (select app_now() as now),
 condition as (
   insert into operator_conditions (type, subject, since, last_seen, lapses_at, message, remedy, details)
-  select $2::text, $4::text, clock.now, clock.now, clock.now + $5::float8 * interval '1 millisecond', $6::text,
-         $7::text,
+  select $2::text, $4::text, clock.now, clock.now, clock.now + $5::float8 * interval '1 millisecond',
+         $6::text, $7::text,
          $8::jsonb
     from clock
   on conflict (type, subject) do update
@@ -99,8 +100,8 @@ ended as (
   returning operator_conditions.*
 ),
 changed as (
-  select type, subject, $6::text as message, null::text as remedy, coalesce($7::jsonb, details) as details, since,
-         last_seen
+  select type, subject, $6::text as message, null::text as remedy, coalesce($7::jsonb, details) as details,
+         since, last_seen
     from ended
 ),
 ${RECORD_CHANGE}

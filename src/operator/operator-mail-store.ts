@@ -20,8 +20,8 @@ export const NOT_MAILED: ConditionType = 'operator.unreachable';
 export const QUEUE_MAIL = `
 queued_mail as (
   insert into operator_mail_queue (event_id, kind, subject, state, message, remedy, since, at)
-  select new_events.id, changed.type, changed.subject, $3::text, changed.message, changed.remedy, changed.since,
-         clock.now
+  select new_events.id, changed.type, changed.subject, $3::text, changed.message, changed.remedy,
+         changed.since, clock.now
     from clock, changed, new_events
    where changed.type <> '${NOT_MAILED}' and exists (select from operator_mail)
 )`;
@@ -124,7 +124,8 @@ const FIND_SENDER = `
 select domains.project_id as "projectId", domains.environment, projects.organization_id as "organizationId",
        domains.name as domain,
        exists (select from suppressions suppression
-                where suppression.project_id = domains.project_id and suppression.environment = domains.environment
+                where suppression.project_id = domains.project_id
+                  and suppression.environment = domains.environment
                   and suppression.address_key = $2
                   and (suppression.expires_at is null or suppression.expires_at > app_now()))
          as "isSuppressed"
@@ -133,7 +134,8 @@ select domains.project_id as "projectId", domains.environment, projects.organiza
            and domains.paused_at is null and ($1::text is null or domains.name = $1)
            and not exists (select from unusable_secrets
                             where unusable_secrets.kind = 'domain'
-                              and unusable_secrets.owner_id = domains.project_id and unusable_secrets.id = domains.id)
+                              and unusable_secrets.owner_id = domains.project_id
+                              and unusable_secrets.id = domains.id)
          order by domains.created_at, domains.id limit 1) domains
   join projects on projects.id = domains.project_id`;
 

@@ -82,7 +82,8 @@ select reconciliation.first_day::text as "firstDay", reconciliation.through::tex
        (app_now() at time zone 'UTC')::date::text as today,
        greatest(reconciliation.first_day, reconciliation.through - ${SUMMARY_DAYS - 1})::text as from,
        (select count(*) from reconciled_days
-         where reconciled_days.differences <> '[]' and reconciled_days.acknowledged_at is null)::int as differing,
+         where reconciled_days.differences <> '[]'
+           and reconciled_days.acknowledged_at is null)::int as differing,
        (select count(*) from reconciled_days
          where reconciled_days.next_check_at <= app_now() or reconciled_days.checked_at is null
            and reconciled_days.next_check_at is not null)::int

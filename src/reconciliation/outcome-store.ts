@@ -37,7 +37,8 @@ ${OF_SCOPE}
 
 const FIRST_AFTER = `
 with ${PLACE}
-select events.xact_era as epoch, events.xact_id::text as "xactId", events.created_at as "createdAt" from events
+select events.xact_era as epoch, events.xact_id::text as "xactId", events.created_at as "createdAt"
+  from events
  where ${AFTER_PLACE}
  order by ${ORDER} limit 1`;
 
@@ -123,8 +124,8 @@ const SUMS = OUTCOMES.map(
 const COUNT = `
 with ${PLACE},
 scanned as materialized (
-  select events.project_id, events.environment, events.xact_era, events.xact_id, events.subject_id, events.seq,
-         events.type, events.created_at,
+  select events.project_id, events.environment, events.xact_era, events.xact_id, events.subject_id,
+         events.seq, events.type, events.created_at,
          case when events.position is not null then 1
               when events.type = 'email.canceled' then json_array_length(events.data -> 'recipients')
               else 0 end as recipients
@@ -188,7 +189,8 @@ select ${COLUMNS}
            and stats.dimension = 'total' and stats.period = $2
          union all
         select ${OF_DELTAS} from stats_deltas
-         where stats_deltas.project_id = $1 and stats_deltas.environment in ('live', 'test') and stats_deltas.at >= $2
+         where stats_deltas.project_id = $1 and stats_deltas.environment in ('live', 'test')
+           and stats_deltas.at >= $2
            and stats_deltas.at < $2::timestamptz + interval '1 day') counts`;
 
 export async function readCountedOutcomes(

@@ -52,7 +52,8 @@ listed as (
   insert into reconciled_days (project_id, day, next_check_at)
   select projects.id, next.day, app_now()
     from next
-   cross join lateral (select ${startOfDaySql('next.day')} as starts, ${startOfDaySql('next.day + 1')} as ends) day
+   cross join lateral (
+      select ${startOfDaySql('next.day')} as starts, ${startOfDaySql('next.day + 1')} as ends) day
    cross join projects
    where exists (select from stats counted
                   where counted.project_id = projects.id and counted.${ANY_ENVIRONMENT}
@@ -89,7 +90,8 @@ const CLAIM_DAY = `
 update reconciled_days claimed_day
    set next_check_at = app_now() + interval '${CLAIM_INTERVAL}'
   from (select reconciled_days.project_id, reconciled_days.day from reconciled_days
-         where reconciled_days.next_check_at <= app_now() and ($1::uuid is null or reconciled_days.project_id = $1)
+         where reconciled_days.next_check_at <= app_now()
+           and ($1::uuid is null or reconciled_days.project_id = $1)
          order by reconciled_days.next_check_at, reconciled_days.day limit 1
            for update skip locked) due
  where claimed_day.project_id = due.project_id and claimed_day.day = due.day
@@ -175,7 +177,8 @@ select count(*)::int as recipients, count(*) filter (where ${IS_OPEN})::int as o
 
 const STRAY_ROWS = `
 select (select count(*) from queue
-         where queue.project_id = $1 and queue.email_id = ids.id and not ${HAS_RECIPIENT('queue', 'email_id')})
+         where queue.project_id = $1 and queue.email_id = ids.id
+           and not ${HAS_RECIPIENT('queue', 'email_id')})
        + count(*) filter (where events.position is not null and not ${HAS_RECIPIENT('events', 'subject_id')})
          as strays,
        count(*)::int as events, coalesce(max(events.seq), 0) as last_seq
@@ -215,7 +218,8 @@ looked as materialized (
     from ids
     left join lateral (
       select emails.created_at, emails.open_count, emails.event_count from emails
-       where emails.project_id = $1 and emails.${ANY_ENVIRONMENT} and emails.id = ids.id limit 1) emails on true
+       where emails.project_id = $1 and emails.${ANY_ENVIRONMENT}
+         and emails.id = ids.id limit 1) emails on true
    cross join lateral (${RECIPIENTS}) recipients
    cross join lateral (${STRAY_ROWS}) strays
    where coalesce(emails.created_at >= $4 and emails.created_at < $5, ids.id >= $6 and ids.id < $7)
@@ -288,7 +292,8 @@ select coalesce(sum(emails), 0)::int as emails, coalesce(sum(recipients), 0)::in
            and stats.period = $2
          union all
         select stats_deltas.emails, stats_deltas.recipients from stats_deltas
-         where stats_deltas.project_id = $1 and stats_deltas.${ANY_ENVIRONMENT} and stats_deltas.what = 'accepted'
+         where stats_deltas.project_id = $1 and stats_deltas.${ANY_ENVIRONMENT}
+           and stats_deltas.what = 'accepted'
            and stats_deltas.at >= $2 and stats_deltas.at < $3) counts`;
 
 export type Accepted = { emails: number; recipients: number };
@@ -304,7 +309,8 @@ export async function readAccepted(
 }
 
 const REMOVED = `
-select coalesce(removal.before > $2, false) as "isRemoved", coalesce(removal.before > $3, false) as "isEarlierRemoved"
+select coalesce(removal.before > $2, false) as "isRemoved",
+       coalesce(removal.before > $3, false) as "isEarlierRemoved"
   from projects cross join retention_clock
  cross join lateral (select greatest(projects.mail_removed_before, retention_clock.mail_removed_before)
                      as before) removal

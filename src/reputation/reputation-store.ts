@@ -25,7 +25,8 @@ select input.project_id, input.environment, input.domain, date_trunc('hour', app
        as input(project_id, environment, domain, ended, bounced, complained)
  order by 1, 2, 3
 on conflict (project_id, environment, domain, hour) do update
-   set ended = reputation_counts.ended + excluded.ended, bounced = reputation_counts.bounced + excluded.bounced,
+   set ended = reputation_counts.ended + excluded.ended,
+       bounced = reputation_counts.bounced + excluded.bounced,
        complained = reputation_counts.complained + excluded.complained, changed_at = excluded.changed_at`;
 
 /** Adds to the counts of this hour. A domain may occur once per call. */
@@ -72,14 +73,16 @@ select changed.project_id as "projectId", changed.environment, changed.domain, s
            coalesce(sum(reputation_counts.bounced), 0)::int as bounced,
            coalesce(sum(reputation_counts.complained), 0)::int as complained
       from reputation_counts
-     where reputation_counts.project_id = changed.project_id and reputation_counts.environment = changed.environment
+     where reputation_counts.project_id = changed.project_id
+       and reputation_counts.environment = changed.environment
        and reputation_counts.domain = changed.domain
        and reputation_counts.hour > app_now() - interval '24 hours') sums
  cross join lateral (
     select json_agg(json_build_object('kind', reputation_alerts.kind, 'isPaused', reputation_alerts.paused,
              'belowForMs', extract(epoch from app_now() - reputation_alerts.below_since) * 1000)) as alerts
       from reputation_alerts
-     where reputation_alerts.project_id = changed.project_id and reputation_alerts.environment = changed.environment
+     where reputation_alerts.project_id = changed.project_id
+       and reputation_alerts.environment = changed.environment
        and reputation_alerts.domain = changed.domain) open_alerts`;
 
 /** Returns the domains whose counts have changed since `since`, and those with an active alert. */

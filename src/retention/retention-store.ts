@@ -218,7 +218,8 @@ ended as materialized (
    where (select webhook_queue.event_id from webhook_queue
            where webhook_queue.project_id = $1 and webhook_queue.event_id = old.event_id limit 1) is null
      and (select emails.id from emails
-           where emails.project_id = $1 and emails.environment in ('live', 'test') and emails.id = old.id limit 1)
+           where emails.project_id = $1 and emails.environment in ('live', 'test')
+             and emails.id = old.id limit 1)
          is null
 ),
 gone as (
@@ -268,7 +269,8 @@ const LOGS_BATCH = 10;
 const FIND_LOGS = `
 select endpoint.project_id as "projectId", endpoint.id as "endpointId",
        (select webhook_deliveries.event_id from webhook_deliveries
-         where webhook_deliveries.project_id = endpoint.project_id and webhook_deliveries.endpoint_id = endpoint.id
+         where webhook_deliveries.project_id = endpoint.project_id
+           and webhook_deliveries.endpoint_id = endpoint.id
          order by webhook_deliveries.event_id desc offset $3 - 1 limit 1) as "oldestKept"
   from (select project_id, id from webhook_endpoints
          where (project_id, id) > ($1, $2) order by project_id, id limit ${LOGS_BATCH}) endpoint

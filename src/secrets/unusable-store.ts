@@ -79,7 +79,8 @@ export async function countUnusable(db: Queryable): Promise<UnusableCounts> {
 
 const ALL_UNUSABLE = `
 select exists (select from domains
-                where domains.environment = 'live' and domains.status = 'verified' and domains.deleted_at is null)
+                where domains.environment = 'live' and domains.status = 'verified'
+                  and domains.deleted_at is null)
        and not exists (select from domains
                         where domains.environment = 'live' and domains.status = 'verified'
                           and domains.deleted_at is null
@@ -178,7 +179,8 @@ export type SecretsToRenew = { domains: string[]; webhooks: string[]; members: s
 
 const TO_RENEW = `
 select array(select distinct domains.name from unusable_secrets
-               join domains on domains.project_id = unusable_secrets.owner_id and domains.id = unusable_secrets.id
+               join domains on domains.project_id = unusable_secrets.owner_id
+                           and domains.id = unusable_secrets.id
               where unusable_secrets.kind = 'domain' and domains.deleted_at is null order by 1) as domains,
        array(select unusable_secrets.id::text from unusable_secrets
               where unusable_secrets.kind = 'webhook' order by 1) as webhooks,

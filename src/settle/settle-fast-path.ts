@@ -49,7 +49,8 @@ const P = PARAMETERS.sql;
  */
 const changeSql = (status: FastStatus, type: EventType): string => `
 with email as materialized (
-  select input.ord, now() + (select skew from clock) as now, queue.position, email.project_id, email.environment,
+  select input.ord, now() + (select skew from clock) as now,
+         queue.position, email.project_id, email.environment,
          email.id,
          email.event_count + 1 as seq, email.created_at, email.scheduled_at, email.from_address, email.key_id,
          email.tags
@@ -58,10 +59,12 @@ with email as materialized (
       select queue.project_id, queue.environment, queue.position from queue
        where queue.project_id = input.project_id and queue.email_id = input.id
          and queue.position = (${P.positions}::int[])[input.ord]
-         and queue.holder = ${P.leaseId}::uuid and queue.claim = (${P.claims}::int[])[input.ord] limit 1) queue
+         and queue.holder = ${P.leaseId}::uuid
+         and queue.claim = (${P.claims}::int[])[input.ord] limit 1) queue
    cross join lateral (
       select email.* from emails email
-       where email.project_id = queue.project_id and email.environment = queue.environment and email.id = input.id
+       where email.project_id = queue.project_id and email.environment = queue.environment
+         and email.id = input.id
          and email.id between ${P.firstId}::uuid and ${P.lastId}::uuid
        limit 1 for update skip locked) email
    where input.ord between 1 and ${P.emailCount}::int
@@ -69,7 +72,8 @@ with email as materialized (
 changed_recipients as (
   update recipients
      set status = '${status}', attempts = recipients.attempts + 1, reason = null,
-         smtp = coalesce((${P.replies}::json[])[email.ord], recipients.smtp), provider = (${P.providers}::text[])[email.ord],
+         smtp = coalesce((${P.replies}::json[])[email.ord], recipients.smtp),
+         provider = (${P.providers}::text[])[email.ord],
          completed_at = email.now, next_attempt_at = null
     from email
    where recipients.project_id = email.project_id and recipients.email_id = email.id
@@ -86,7 +90,8 @@ counted as (
          sent_at = coalesce(emails.sent_at, email.now),
          completed_at = case when emails.open_count = 1 then email.now else emails.completed_at end
     from email
-   where emails.project_id = email.project_id and emails.environment = email.environment and emails.id = email.id
+   where emails.project_id = email.project_id and emails.environment = email.environment
+     and emails.id = email.id
      and emails.id between ${P.firstId}::uuid and ${P.lastId}::uuid
   returning emails.event_count = email.seq as agrees
 ),
@@ -101,8 +106,8 @@ const notifySql = (status: FastStatus, type: EventType): string => `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
-  select email.project_id, email.environment, email.id, email.seq, (${P.eventIds}::uuid[])[email.ord], '${type}',
-         email.position, email.now,
+  select email.project_id, email.environment, email.id, email.seq, (${P.eventIds}::uuid[])[email.ord],
+         '${type}', email.position, email.now,
          (${P.data}::json[])[email.ord], (${P.attempts}::json[])[email.ord]
     from email
 ),${fanOut({

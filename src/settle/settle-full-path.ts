@@ -32,7 +32,8 @@ input as materialized (
   select input.* from json_to_recordset($1::json) as input(
     ord int, project_id uuid, environment text, email_id uuid, position smallint, claim int, status text,
     rank smallint, event_id uuid, type text, data json, attempt json, smtp json, reason json,
-    retry_ms int, provider text, counts_attempt boolean, late boolean, suppress_key text, suppress_address text,
+    retry_ms int, provider text, counts_attempt boolean, late boolean, suppress_key text,
+    suppress_address text,
     suppress_reason text, suppress_days int, suppress_event_id uuid, notice_kind text, notice json)
 ),
 email as materialized (
@@ -57,7 +58,9 @@ leased as materialized (
          for update) queue
    where not input.late and exists (select from email where email.id = input.email_id)
   union all
-  select input.email_id, input.position, true from input join email on email.id = input.email_id where input.late
+  select input.email_id, input.position, true
+    from input join email on email.id = input.email_id
+   where input.late
 ),
 changed_recipients as (
   update recipients
@@ -77,8 +80,8 @@ changed_recipients as (
      and recipients.email_id = any($2::uuid[]) and ${inRange('recipients.email_id')}
      and status_transitions.from_status = recipients.status and status_transitions.to_status = input.status
      and input.late = (recipients.completed_at is not null)
-  returning input.ord, input.project_id, input.environment, recipients.email_id, recipients.position, input.status,
-            input.rank, input.event_id,
+  returning input.ord, input.project_id, input.environment, recipients.email_id, recipients.position,
+            input.status, input.rank, input.event_id,
             input.type, input.data, input.attempt, input.counts_attempt, input.provider, input.late,
             recipients.next_attempt_at,
             case when input.late then recipients.provider else input.provider end as counted_provider,
@@ -154,11 +157,12 @@ new_events as (
          numbered.data, numbered.attempt
     from numbered, clock
   union all
-  select suppression.project_id, suppression.environment, numbered.suppress_event_id, 1, numbered.suppress_event_id,
-         'suppression.added', null, clock.now,
+  select suppression.project_id, suppression.environment, numbered.suppress_event_id, 1,
+         numbered.suppress_event_id, 'suppression.added', null, clock.now,
          ${SUPPRESSION_JSON}, null
     from clock, suppressed suppression
-    join numbered on numbered.project_id = suppression.project_id and numbered.environment = suppression.environment
+    join numbered on numbered.project_id = suppression.project_id
+                 and numbered.environment = suppression.environment
                    and numbered.suppress_key = suppression.address_key
                    and numbered.email_id = suppression.source_email_id
   returning project_id, environment, subject_id, seq, id, type

@@ -69,8 +69,8 @@ new_counts as (
 export const COUNT_CANCELED = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, recipients)
-  select email.project_id, email.environment, clock.now, 'canceled', ${SENDER_DOMAIN}, email.key_id, email.tags,
-         change.count
+  select email.project_id, email.environment, clock.now, 'canceled', ${SENDER_DOMAIN}, email.key_id,
+         email.tags, change.count
     from clock, counted email, change
 )`;
 
@@ -79,8 +79,8 @@ export const COUNT_VISITS = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
                             recipients)
-  select visit.project_id, visit.environment, visit.at, visit.what, ${SENDER_DOMAIN}, email.key_id, visit.provider,
-         email.tags,
+  select visit.project_id, visit.environment, visit.at, visit.what, ${SENDER_DOMAIN}, email.key_id,
+         visit.provider, email.tags,
          1
     from email join (
       select project_id, environment, email_id, position, provider, min(at) as at,
@@ -97,8 +97,8 @@ new_counts as (
  */
 const expandSql = (deltas: string): string => `
   select delta.project_id, delta.environment, part.dimension, part.value,
-         date_trunc('hour', delta.at, 'UTC') as hour, delta.what, delta.latency_class, delta.emails, delta.recipients,
-         delta.suppressed
+         date_trunc('hour', delta.at, 'UTC') as hour, delta.what, delta.latency_class, delta.emails,
+         delta.recipients, delta.suppressed
     from ${deltas} delta
    cross join lateral (
       select 'total', ''

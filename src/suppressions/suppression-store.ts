@@ -52,7 +52,8 @@ export const UNLESS_OUTLASTED = `
      set address = excluded.address, reason = excluded.reason,
          source_email_id = excluded.source_email_id, created_at = excluded.created_at,
          expires_at = excluded.expires_at
-   where suppression.expires_at <= app_now() or (suppression.expires_at is not null and excluded.expires_at is null)`;
+   where suppression.expires_at <= app_now()
+      or (suppression.expires_at is not null and excluded.expires_at is null)`;
 
 /**
  * `delivery` is a reply or report of a mail server; `recipient` is the unsubscribe page. With `api`, `import` and
@@ -73,8 +74,8 @@ export const recordHistorySql = (change: {
 remembered as (
   insert into suppression_history (project_id, environment, address_key, at, action, reason,
                                    source_email_id, by)
-  select changed.project_id, changed.environment, changed.address_key, clock.now, '${change.action}', changed.reason,
-         changed.source_email_id, ${change.by}
+  select changed.project_id, changed.environment, changed.address_key, clock.now, '${change.action}',
+         changed.reason, changed.source_email_id, ${change.by}
     from ${change.from} changed, clock
 )`;
 
@@ -178,7 +179,8 @@ removed as (
            select count(*) from suppression_history
             where suppression_history.project_id = $1 and suppression_history.environment = $2
               and suppression_history.address_key = $3
-              and suppression_history.at > app_now() - interval '1 day' and suppression_history.action = 'removed'
+              and suppression_history.at > app_now() - interval '1 day'
+              and suppression_history.action = 'removed'
               and suppression_history.by = $5))
   returning *
 ),
@@ -364,14 +366,15 @@ added as (
 ${recordHistorySql({ action: 'added', from: 'added', by: `'import'` })},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select suppression.project_id, suppression.environment, input.event_id, 1, input.event_id, 'suppression.added',
-         clock.now,
+  select suppression.project_id, suppression.environment, input.event_id, 1, input.event_id,
+         'suppression.added', clock.now,
          ${SUPPRESSION_JSON}
     from clock, added suppression join input on input.address_key collate "C" = suppression.address_key
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT_OF_NEW_EVENTS}
-select (select count(*) from added)::int as added, (select count(*) from queued_webhooks)::int as "queuedWebhooks",
+select (select count(*) from added)::int as added,
+       (select count(*) from queued_webhooks)::int as "queuedWebhooks",
        (select coalesce(array_agg(input.ord), '{}') from input, clock where input.expires_at <= clock.now)
          as expired`;
 

@@ -52,9 +52,11 @@ email as materialized (
      and email.id = any($2::uuid[])
 ),
 visit as materialized (
-  select input.*, recipients.address, recipients.status, clock.now - input.ago_ms * interval '1 millisecond' as at,
+  select input.*, recipients.address, recipients.status,
+         clock.now - input.ago_ms * interval '1 millisecond' as at,
          recipients.completed_at, recipients.provider,
-         case input.type when 'email.opened' then recipients.opened_at else recipients.clicked_at end as first_at,
+         case input.type when 'email.opened' then recipients.opened_at
+                         else recipients.clicked_at end as first_at,
          case input.type when 'email.opened' then coalesce(recipients.opens, 0)
               else coalesce(recipients.clicks, 0) end
            + row_number() over (partition by input.email_id, input.position, input.type order by input.ord) as nth
@@ -62,8 +64,8 @@ visit as materialized (
     join email on email.project_id = input.project_id and email.environment = input.environment
                 and email.id = input.email_id
    cross join lateral (
-      select recipients.address, recipients.status, recipients.completed_at, recipients.opens, recipients.clicks,
-             recipients.opened_at, recipients.clicked_at,
+      select recipients.address, recipients.status, recipients.completed_at, recipients.opens,
+             recipients.clicks, recipients.opened_at, recipients.clicked_at,
              recipients.provider from recipients
        where recipients.project_id = email.project_id and recipients.email_id = email.id
          and recipients.position = input.position

@@ -161,7 +161,8 @@ const ID_MARGIN_MS = 5 * 60_000;
 const rangeSql = (failed: boolean) => `
   from webhook_deliveries delivery
  where delivery.project_id = $1 and delivery.environment = $2 and delivery.endpoint_id = $3
-   and delivery.event_id > $4 and delivery.event_id < $5 and delivery.created_at >= $6 and delivery.created_at < $7
+   and delivery.event_id > $4 and delivery.event_id < $5 and delivery.created_at >= $6
+   and delivery.created_at < $7
    and ($8::text is null or delivery.status = $8) and ${failedSql(failed)}`;
 
 const findRangeSql = (failed: boolean) => `

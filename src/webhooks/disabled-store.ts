@@ -33,7 +33,8 @@ select operator_conditions.subject
    and not exists (select from webhook_endpoints
                     where webhook_endpoints.project_id = (operator_conditions.details ->> 'project_id')::uuid
                       and webhook_endpoints.id = operator_conditions.subject::uuid
-                      and webhook_endpoints.status = 'disabled' and webhook_endpoints.disabled_reason is not null)`;
+                      and webhook_endpoints.status = 'disabled'
+                      and webhook_endpoints.disabled_reason is not null)`;
 
 /** Returns the ids of endpoints with a condition that were enabled or deleted. */
 export async function findReenabledEndpoints(db: Queryable): Promise<string[]> {

@@ -1,6 +1,6 @@
 /**
- * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (secrets/secret-box.ts),
- * and only `webhooks/` opens them. delivery-store.ts contains the deliveries.
+ * Stores webhook endpoints: registers, changes and deletes them, and rotates their secrets. Secrets are sealed
+ * (secrets/secret-box.ts), and only `webhooks/` opens them. delivery-store.ts contains the deliveries.
  */
 import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
@@ -113,7 +113,8 @@ export async function findSecrets(
 // resets the failures.
 const UPDATE = `
 update webhook_endpoints
-   set url = current.url, events = case when $5 then $6 else webhook_endpoints.events end, status = current.status,
+   set url = current.url, events = case when $5 then $6 else webhook_endpoints.events end,
+       status = current.status,
        failures        = case when current.anew then 0 else webhook_endpoints.failures end,
        failing_since   = case when not current.anew then webhook_endpoints.failing_since end,
        disabled_reason = case when not current.anew then webhook_endpoints.disabled_reason end,

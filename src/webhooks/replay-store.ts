@@ -1,5 +1,5 @@
 /**
- * Replays: stored webhook deliveries are queued again, one by one or by time range, with the same ids and a new retry
+ * Queues stored webhook deliveries again for replays, one by one or by time range, with the same ids and a new retry
  * schedule. A replayed delivery is queued like any other, so one worker at a time sends it
  * (sending/webhook-queue-store.ts).
  *

@@ -52,7 +52,8 @@ export const VALID_API_KEY = `
 /** A degraded domain is stored as `verified` (domains/domain-store.ts), because it still sends. */
 export const VERIFIED_DOMAIN = `
       select domain.id, domain.ed25519_verified, nullif(domain.tls, 'opportunistic') as tls,
-             domain.track_opens, domain.track_clicks, domain.paused_at is not null as is_paused from domains domain
+             domain.track_opens, domain.track_clicks, domain.paused_at is not null as is_paused
+        from domains domain
        where domain.project_id = request.project_id and domain.environment = request.environment
          and domain.name = request.domain
          and domain.deleted_at is null and domain.status = 'verified' limit 1`;
@@ -60,12 +61,14 @@ export const VERIFIED_DOMAIN = `
 const SUPPRESSED_RECIPIENTS = `
   select json_agg(json_build_array(recipient.ord, suppression.reason,
                                    wire_time(suppression.expires_at)) order by recipient.ord)
-    from unnest(${P.recipientGroups}::int[], ${P.addressKeys}::text[]) with ordinality as recipient(group_number, address_key, ord)
+    from unnest(${P.recipientGroups}::int[], ${P.addressKeys}::text[]) with ordinality
+           as recipient(group_number, address_key, ord)
    cross join lateral (
       select suppression.reason, suppression.expires_at from suppressions suppression
        where suppression.project_id = (${P.projectIds}::uuid[])[recipient.group_number]
          and suppression.environment = (${P.environments}::text[])[recipient.group_number]
-         and suppression.address_key = recipient.address_key and ${holdsBack('clock.now')} limit 1) suppression`;
+         and suppression.address_key = recipient.address_key
+         and ${holdsBack('clock.now')} limit 1) suppression`;
 
 const EARLIER = `
   select json_agg(json_build_array(keyed.ord, encode(earlier.fingerprint, 'hex'), earlier.response))
@@ -95,15 +98,17 @@ const FACTS = {
 select clock.now, clock.now::text as "exactNow", wire_time(clock.now) as time,
        request.group_number::int as "groupNumber", api_key.id is not null as "isApiKeyValid",
        case when domain.id is not null then json_build_object(
-         'id', domain.id, 'dualSigned', domain.ed25519_verified, 'tls', domain.tls, 'tracksOpens', domain.track_opens,
-         'tracksClicks', domain.track_clicks, 'isPaused', domain.is_paused) end as domain,
+         'id', domain.id, 'dualSigned', domain.ed25519_verified, 'tls', domain.tls,
+         'tracksOpens', domain.track_opens, 'tracksClicks', domain.track_clicks,
+         'isPaused', domain.is_paused) end as domain,
        ${limitCountJson('', 'limit_window.length')} as emails,
        ${limitCountJson('recipients_', 'limit_window.recipients_length')} as recipients,
        limit_window.has_blocks as "hasBlocks", blocks.is_to_fill as "isToFill",
        case when request.group_number = 1 then (${SUPPRESSED_RECIPIENTS}) end as suppressed,
        case when request.group_number = 1 then (${EARLIER}) end as earlier
   from (select now() + skew as now from clock) clock
- cross join unnest(${P.projectIds}::uuid[], ${P.environments}::text[], ${P.keyIds}::uuid[], ${P.domains}::text[]) with ordinality
+ cross join unnest(${P.projectIds}::uuid[], ${P.environments}::text[], ${P.keyIds}::uuid[],
+                   ${P.domains}::text[]) with ordinality
          as request(project_id, environment, key_id, domain, group_number)
  cross join lateral (${limitWindow('true', '')}) limit_window
  cross join lateral (${openWindows('limit_window')}) open_windows

@@ -116,8 +116,8 @@ with email_group as materialized (
      and not domain.is_paused
 ),
 candidate as (
-  select request.ord, (${SHARED.ids}::uuid[])[request.ord] as id, email_group.group_number, email_group.project_id,
-         email_group.environment, email_group.key_id, email_group.now,
+  select request.ord, (${SHARED.ids}::uuid[])[request.ord] as id, email_group.group_number,
+         email_group.project_id, email_group.environment, email_group.key_id, email_group.now,
          email_group.time, email_group.lifetime_s, email_group.hand_over, email_group.domain_id,
          email_group.dual_signed, email_group.reply_to, email_group.tags,
          email_group.effective_tls, email_group.tracking
@@ -250,8 +250,8 @@ spending as (
      -- uses the index for many projects, too, if the plan was made for few
      and limit_windows.project_id = any(${SHARED.projectIds}::uuid[])${hasBlocks ? ' and spent.slot is null' : ''}
 )${hasBlocks ? SPENDING_BLOCKS : ''}
-select counted.email_numbers, counted.domain_id, counted.dual_signed, counted.effective_tls as tls, counted.tracking,
-       counted.now as created_at,
+select counted.email_numbers, counted.domain_id, counted.dual_signed, counted.effective_tls as tls,
+       counted.tracking, counted.now as created_at,
        counted.time, counted.max as "limit", counted.remaining,
        ceil(extract(epoch from counted.started_at + counted.length - counted.now))::int as reset_s,
        extract(epoch from counted.length)::int as window_s,

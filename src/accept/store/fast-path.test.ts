@@ -231,7 +231,8 @@ async function setBlocks(
   await tx.query('delete from limit_blocks where project_id = any($1)', [projects]);
   await tx.query(
     `with room as (
-       select limit_windows.*, array[limit_windows.max, 60, recipient_limit.max, coalesce($4, 60)] as limits, granted.sum
+       select limit_windows.*, array[limit_windows.max, 60, recipient_limit.max, coalesce($4, 60)] as limits,
+              granted.sum
          from limit_windows,
               (select sum(permits)::int as sum from unnest($2::int[]) permits) granted,
               lateral (select coalesce(limit_windows.recipients_max, $3, limit_windows.max * 50) as max)

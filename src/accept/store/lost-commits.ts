@@ -33,7 +33,8 @@ select email.id, wire_time(email.created_at) as created_at, email.created_at as 
            and recipients.status = 'suppressed')
          as suppressed_positions,
        coalesce((select bool_or(queue.held) from queue
-                  where queue.project_id = email.project_id and queue.email_id = email.id), false) as is_on_hold
+                  where queue.project_id = email.project_id
+                    and queue.email_id = email.id), false) as is_on_hold
   from unnest($1::uuid[], $2::text[], $3::uuid[]) as request(project_id, environment, id)
  cross join lateral (
     select * from emails email

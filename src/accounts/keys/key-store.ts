@@ -68,8 +68,8 @@ export async function createKey(
 
 const FIND_CALLERS = `
 select encode(api_keys.sha256, 'hex') as hash, api_keys.project_id as "projectId", api_keys.environment,
-       projects.organization_id as "organizationId", api_keys.id as "keyId", api_keys.permission, api_keys.domain,
-       api_keys.expires_at as "expiresAt"
+       projects.organization_id as "organizationId", api_keys.id as "keyId", api_keys.permission,
+       api_keys.domain, api_keys.expires_at as "expiresAt"
   from api_keys
   join projects on projects.id = api_keys.project_id
  where api_keys.sha256 in (select decode(hash, 'hex') from unnest($1::text[]) hash)
@@ -167,7 +167,8 @@ with found as materialized (
 ),
 ending as (
   update api_keys set expires_at = least(api_keys.expires_at, app_now() + $10 * interval '1 second')
-    from found where api_keys.project_id = $1 and api_keys.project_id = found.project_id and api_keys.id = found.id
+    from found
+   where api_keys.project_id = $1 and api_keys.project_id = found.project_id and api_keys.id = found.id
   returning api_keys.expires_at
 ),
 made as (

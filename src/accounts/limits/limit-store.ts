@@ -57,7 +57,8 @@ select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
        case when is_open then ceil(extract(epoch from ends_at - app_now()))::int
             else coalesce(window_s, $5)::int end as reset_s
   from limit_windows limit_window,
-       lateral (select limit_window.started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) ending,
+       lateral (select limit_window.started_at + coalesce(window_s, $5) * interval '1 second'
+                         as ends_at) ending,
        lateral (select ends_at > app_now() and limit_window.started_at < app_now() + interval '1 minute'
                        as is_open) state
   left join lateral (
@@ -87,7 +88,8 @@ export async function peekLimit(
 // A limit without a maximum is not listed.
 const LIST = `
 select listed.category, coalesce(limit_window.max, listed.max)::int as max,
-       coalesce(limit_window.window_s, listed.window_s)::int as window_s, limit_window.max is not null as "isOwn",
+       coalesce(limit_window.window_s, listed.window_s)::int as window_s,
+       limit_window.max is not null as "isOwn",
        case when state.is_open then limit_window.used - coalesce(blocks.permits, 0) else 0 end as used,
        case when state.is_open then ceil(extract(epoch from ending.ends_at - app_now()))::int
             else coalesce(limit_window.window_s, listed.window_s)::int end as reset_s
@@ -97,7 +99,8 @@ select listed.category, coalesce(limit_window.max, listed.max)::int as max,
      where counted.project_id = $1 and counted.environment = $2 and counted.category = listed.category
        and listed.category <> 'dry_runs'
     union all
-    select counted.recipients_max, counted.recipients_window_s, counted.recipients_started_at, counted.recipients_used
+    select counted.recipients_max, counted.recipients_window_s, counted.recipients_started_at,
+           counted.recipients_used
       from limit_windows counted
      where counted.project_id = $1 and counted.environment = $2 and counted.category = 'sending'
        and listed.category = 'recipients'
@@ -113,7 +116,8 @@ select listed.category, coalesce(limit_window.max, listed.max)::int as max,
     select limit_window.started_at + coalesce(limit_window.window_s, listed.window_s) * interval '1 second'
       as ends_at) ending
  cross join lateral (
-    select ending.ends_at > app_now() and limit_window.started_at < app_now() + interval '1 minute' as is_open) state
+    select ending.ends_at > app_now() and limit_window.started_at < app_now() + interval '1 minute'
+             as is_open) state
   left join lateral (
     select sum(blocks.permits)::int as permits from limit_blocks blocks
      where blocks.project_id = $1 and blocks.environment = $2

@@ -140,7 +140,8 @@ with present as (
   returning created_at
 ), lost as (
   delete from session_tokens newer using present
-   where newer.session_id = $1 and newer.created_at > present.created_at and newer.created_at < app_now() - ${OVERLAP}
+   where newer.session_id = $1 and newer.created_at > present.created_at
+     and newer.created_at < app_now() - ${OVERLAP}
 )
 insert into session_tokens (sha256, session_id, created_at)
 select $3, $1, app_now() from present

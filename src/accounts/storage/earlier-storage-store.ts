@@ -14,8 +14,10 @@ const BYTES = `
        (select count(*) from recipients where recipients.project_id = email.project_id
         and recipients.email_id = email.id) * ${RECIPIENT_BYTES}
        + octet_length(email.tags::text) + octet_length(email.metadata::text)
-       + coalesce((select coalesce(octet_length(contents.html), 0) + coalesce(octet_length(contents.large_html), 0)
-                          + coalesce(octet_length(contents.body_text), 0) + coalesce(octet_length(contents.raw), 0)
+       + coalesce((select coalesce(octet_length(contents.html), 0)
+                          + coalesce(octet_length(contents.large_html), 0)
+                          + coalesce(octet_length(contents.body_text), 0)
+                          + coalesce(octet_length(contents.raw), 0)
                           + coalesce(pg_column_size(contents.attachments), 0)
                           + coalesce(pg_column_size(contents.headers), 0)
                      from contents where contents.project_id = email.project_id

@@ -92,7 +92,8 @@ export async function readStorage(db: Queryable, projectId: string): Promise<Sto
 }
 
 const LIST = `
-select projects.id as "projectId", projects.name, coalesce(storage.bytes, 0) as "usedBytes", ${MAX} as "maxBytes"
+select projects.id as "projectId", projects.name, coalesce(storage.bytes, 0) as "usedBytes",
+       ${MAX} as "maxBytes"
   from projects cross join installation
   left join storage on storage.project_id = projects.id
  order by projects.id`;

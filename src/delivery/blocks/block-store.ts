@@ -72,7 +72,8 @@ counted as (
                         else block.senders || $5 end,
          is_clear = block.is_clear or $4, refused_at = excluded.refused_at, changed_at = excluded.changed_at,
          since = coalesce(block.since, case when block.refusals + 1 >= $10
-                          and (block.is_clear or $4 or cardinality(block.senders) > 1 or $5 <> all(block.senders))
+                          and (block.is_clear or $4 or cardinality(block.senders) > 1
+                               or $5 <> all(block.senders))
                           then excluded.changed_at end),
          wait_ms = case when block.since is null then $8::float8
                         when $11::boolean then least($9::float8, block.wait_ms * 2) else block.wait_ms end,
@@ -125,9 +126,11 @@ with clock as materialized (select app_now() as now)
 update provider_blocks block
    set probing_until = clock.now + ${PROBING_MAX_MS} * interval '1 millisecond', changed_at = clock.now
   from clock
- where block.provider = $1 and block.about = $2 and block.subject = $3 and block.since is not null and ${PROBES}
+ where block.provider = $1 and block.about = $2 and block.subject = $3 and block.since is not null
+   and ${PROBES}
    and (block.next_probe_at <= clock.now
-        or block.about = 'address' and cardinality(block.senders) < ${SENDERS_MAX} and $4::text <> all(block.senders)
+        or block.about = 'address' and cardinality(block.senders) < ${SENDERS_MAX}
+           and $4::text <> all(block.senders)
            and block.refused_at + $5::float8 * interval '1 millisecond' <= clock.now)
 returning 1`;
 
@@ -167,8 +170,8 @@ before as (
 ),
 reset as (
   update provider_blocks block
-     set refusals = 0, is_clear = false, senders = '{}', since = null, next_probe_at = null, probing_until = null,
-         changed_at = clock.now
+     set refusals = 0, is_clear = false, senders = '{}', since = null, next_probe_at = null,
+         probing_until = null, changed_at = clock.now
     from clock, before
    where block.provider = before.provider and block.about = before.about and block.subject = before.subject
 )
@@ -241,11 +244,13 @@ update queue set due_at = app_now() + $2::float8 * interval '1 millisecond'
           from projects
          cross join lateral (
             select queue.email_id, queue.position, queue.project_id from queue
-             where queue.holder is null and queue.project_id = projects.id and queue.provider = $1 and not queue.held
+             where queue.holder is null and queue.project_id = projects.id and queue.provider = $1
+               and not queue.held
                and queue.due_at > app_now()
              order by queue.project_id, queue.provider, queue.due_at limit 3) oldest
          limit 300) oldest
- where queue.project_id = oldest.project_id and queue.email_id = oldest.email_id and queue.position = oldest.position
+ where queue.project_id = oldest.project_id and queue.email_id = oldest.email_id
+   and queue.position = oldest.position
    and queue.holder is null and not queue.held
    and not exists (select from emails
                     where emails.project_id = queue.project_id and emails.environment = queue.environment

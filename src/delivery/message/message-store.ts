@@ -32,16 +32,18 @@ export function headOf(message: StoredMessage): MessageHead {
 type EmailKey = Scope & { id: string };
 
 const LOAD = (join: 'join' | 'left join', content = ''): string => `
-select emails.project_id, emails.environment, emails.id, emails.created_at, emails.scheduled_at, emails.expires_at,
-       emails.domain_id, emails.dual_signed, emails.from_address, emails.from_name, emails.to_list, emails.cc_list,
-       emails.reply_to,
+select emails.project_id, emails.environment, emails.id, emails.created_at, emails.scheduled_at,
+       emails.expires_at,
+       emails.domain_id, emails.dual_signed, emails.from_address, emails.from_name, emails.to_list,
+       emails.cc_list, emails.reply_to,
        emails.subject, emails.tags, emails.metadata, contents.headers,
        contents.unsubscribe_url, contents.tls, contents.tracking, contents.dsn, emails.message_id${content}
   from emails
   ${join} contents
     on contents.project_id = emails.project_id and contents.email_id = emails.id
     and contents.email_id = any($3::uuid[])
- where emails.project_id = any($1::uuid[]) and emails.environment = any($2::text[]) and emails.id = any($3::uuid[])`;
+ where emails.project_id = any($1::uuid[]) and emails.environment = any($2::text[])
+   and emails.id = any($3::uuid[])`;
 
 const LOAD_HEADS = LOAD('left join');
 const LOAD_MESSAGES = LOAD(

@@ -77,8 +77,8 @@ const P = { ...PARAMETERS.sql, ownId: `$${Object.keys(PARAMETERS.sql).length + 1
 // Without a project, the email is searched by its key in each project.
 const SEEN = `
 seen as materialized (
-  select queue.project_id, queue.email_id, queue.position, queue.environment, queue.destination, queue.provider,
-         queue.holder,
+  select queue.project_id, queue.email_id, queue.position, queue.environment, queue.destination,
+         queue.provider, queue.holder,
          queue.held, queue.due_at, queue.drop_id
     from queue
    where (queue.project_id, queue.email_id, queue.position)
@@ -86,8 +86,9 @@ seen as materialized (
      and queue.project_id <= coalesce(${P.projectId}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
      and (${P.emailId}::uuid is null
           or queue.email_id = ${P.emailId}
-             and queue.project_id = any(array(select projects.id from projects
-                                           where ${P.projectId}::uuid is null or projects.id = ${P.projectId})))
+             and queue.project_id = any(array(
+               select projects.id from projects
+                where ${P.projectId}::uuid is null or projects.id = ${P.projectId})))
    order by queue.project_id, queue.email_id, queue.position
    limit ${P.rows}
 ),
@@ -98,7 +99,8 @@ found as materialized (
      and (${P.provider}::text is null or provider = ${P.provider})
      and (${P.environment}::text is null or environment = ${P.environment})
      and (${P.organizationId}::uuid is null
-          or project_id in (select projects.id from projects where projects.organization_id = ${P.organizationId}))
+          or project_id in (select projects.id from projects
+                             where projects.organization_id = ${P.organizationId}))
      and (${P.dropId}::uuid is null or drop_id = ${P.dropId} and held)
 )`;
 
@@ -163,7 +165,8 @@ changed as (
        where emails.project_id = found.project_id and emails.environment = found.environment
          and emails.id = found.email_id
        limit 1) emails
-   where queue.project_id = found.project_id and queue.email_id = found.email_id and queue.position = found.position
+   where queue.project_id = found.project_id and queue.email_id = found.email_id
+     and queue.position = found.position
      and ${where}
   returning 1
 )${furtherStep}${PROGRESS}`;
@@ -217,7 +220,8 @@ const CLAIM_STEP = `with${SEEN},
 changed as (
   update queue set holder = ${P.ownId}::uuid, claim = queue.claim + 1
     from found
-   where queue.project_id = found.project_id and queue.email_id = found.email_id and queue.position = found.position
+   where queue.project_id = found.project_id and queue.email_id = found.email_id
+     and queue.position = found.position
      and ${IS_FREE}
   returning queue.*
 ), progress as (${PROGRESS}

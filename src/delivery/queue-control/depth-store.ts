@@ -25,8 +25,8 @@ with clock as materialized (
 rows as (
   select case when queue.provider = any($1::text[]) then queue.provider
               when queue.provider like 'relay %' then 'relay' else 'other' end as label,
-         queue.holder, queue.held, queue.due_at, queue.attempts, queue.claim, queue.project_id, queue.environment,
-         queue.email_id,
+         queue.holder, queue.held, queue.due_at, queue.attempts, queue.claim, queue.project_id,
+         queue.environment, queue.email_id,
          queue.due_at <= (select now from clock) as is_due,
          queue.provider = any((select suspended from clock)::text[]) as is_suspended
     from queue tablesample system (100 * ${COUNTED_SHARE})
@@ -43,7 +43,8 @@ by_label as materialized (
     from rows group by label
 ),
 aged as (
-  select by_label.*, extract(epoch from clock.now - least(by_label.first_due_at, emails.since))::float8 as oldest_s
+  select by_label.*,
+         extract(epoch from clock.now - least(by_label.first_due_at, emails.since))::float8 as oldest_s
     from by_label
    cross join clock
     left join lateral (

@@ -44,16 +44,18 @@ claimed as (
   returning queue.*
 ),
 taken as materialized (
-  select claimed.project_id as "projectId", claimed.environment, claimed.email_id as "emailId", claimed.position,
-         claimed.claim,
-         claimed.attempts, claimed.destination, claimed.provider, claimed.due_at as "dueAt", recipients.address,
-         coalesce(size.bytes, 0) as "sizeBytes",
+  select claimed.project_id as "projectId", claimed.environment, claimed.email_id as "emailId",
+         claimed.position, claimed.claim,
+         claimed.attempts, claimed.destination, claimed.provider, claimed.due_at as "dueAt",
+         recipients.address, coalesce(size.bytes, 0) as "sizeBytes",
          extract(epoch from emails.expires_at - app_now())::float8 * 1000 as "remainingMs",
          exists (select from suppressions suppression
-                  where suppression.project_id = claimed.project_id and suppression.environment = claimed.environment
+                  where suppression.project_id = claimed.project_id
+                    and suppression.environment = claimed.environment
                     and suppression.address_key = ${addressKeySql('recipients')}
                     and ${holdsBack('app_now()')}) as "isSuppressed",
-         domains.deleted_at is not null as "isDomainDeleted", domains.status <> 'verified' as "isDomainUnverified",
+         domains.deleted_at is not null as "isDomainDeleted",
+         domains.status <> 'verified' as "isDomainUnverified",
          domains.paused_at is not null and not claimed.passes_pause as "isPaused"
     from claimed
    cross join lateral (
@@ -76,7 +78,8 @@ taken as materialized (
                + coalesce(pg_column_size(contents.attachments), 0) + coalesce(octet_length(contents.raw), 0)
                as bytes
         from contents
-       where contents.project_id = claimed.project_id and contents.email_id = claimed.email_id limit 1) size on true
+       where contents.project_id = claimed.project_id
+         and contents.email_id = claimed.email_id limit 1) size on true
 )`;
 
 /**
@@ -86,7 +89,8 @@ taken as materialized (
 const OTHER_NODES = `
 others as materialized (
   select coalesce(array_agg(nodes.instance), '{}') as instances from nodes
-   where nodes.instance is distinct from (select own_node.instance from nodes own_node where own_node.id = $1::uuid)
+   where nodes.instance is distinct from (
+           select own_node.instance from nodes own_node where own_node.id = $1::uuid)
      and not nodes.uplink_down
 )`;
 const MAY_CLAIM = `
@@ -113,7 +117,8 @@ due as materialized (
     from seen
    cross join lateral (
       select queue.project_id, queue.email_id, queue.position from queue
-       where queue.project_id = seen.project_id and queue.email_id = seen.email_id and queue.position = seen.position
+       where queue.project_id = seen.project_id and queue.email_id = seen.email_id
+         and queue.position = seen.position
          and ${IS_FREE} and queue.due_at <= app_now()
          for update skip locked) free
    where (select count(*) from seen) < $4
@@ -201,7 +206,8 @@ providers(project_id, provider, due_at, number) as (
     from providers
    cross join lateral (
       select queue.provider, queue.due_at from queue
-       where queue.holder is null and queue.project_id = providers.project_id and queue.provider > providers.provider
+       where queue.holder is null and queue.project_id = providers.project_id
+         and queue.provider > providers.provider
        order by queue.project_id, queue.provider, queue.due_at limit 1) next
    where providers.number < (select providers from quota)
 ),
@@ -211,7 +217,8 @@ oldest as materialized (
      and queue.due_at >= $6::timestamptz and queue.due_at <= app_now()
    order by queue.due_at limit $7
 )
-select project.id as "projectId", providers.provider, coalesce(providers.due_at <= clock.now, false) as "isDue",
+select project.id as "projectId", providers.provider,
+       coalesce(providers.due_at <= clock.now, false) as "isDue",
        providers.number is not null and providers.number = quota.providers as "isLast", false as "isOldest",
        extract(epoch from clock.now)::float8 * 1000 as "nowMs"
   from clock, quota, project left join providers on providers.project_id = project.id
@@ -267,7 +274,8 @@ due as materialized (
     from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, provider, max)
    cross join lateral (
       select queue.project_id, queue.email_id, queue.position from queue
-       where queue.holder is null and queue.project_id = wanted.project_id and queue.provider = wanted.provider
+       where queue.holder is null and queue.project_id = wanted.project_id
+         and queue.provider = wanted.provider
          and queue.due_at >= $5::timestamptz and queue.due_at <= app_now() and ${MAY_CLAIM}
        order by queue.due_at
        limit wanted.max

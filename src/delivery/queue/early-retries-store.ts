@@ -10,7 +10,8 @@ update queue
    set due_at = app_now() + input.delay_ms * interval '1 millisecond'
   from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::int[])
        as input(project_id, email_id, position, claim, delay_ms)
- where queue.project_id = input.project_id and queue.email_id = input.email_id and queue.position = input.position
+ where queue.project_id = input.project_id and queue.email_id = input.email_id
+   and queue.position = input.position
    and queue.claim = input.claim and ${IS_FREE} and not queue.held
    and queue.due_at > app_now() + input.delay_ms * interval '1 millisecond'
    and queue.project_id = any($1::uuid[]) and queue.email_id = any($2::uuid[])

@@ -67,7 +67,8 @@ export async function releaseEmails(
 
 const STOPPED_NOW = `
 select exists (select from suppressions suppression
-                where suppression.project_id = $1 and suppression.environment = $2 and suppression.address_key = $3
+                where suppression.project_id = $1 and suppression.environment = $2
+                  and suppression.address_key = $3
                   and ${holdsBack('app_now()')}) as "isSuppressed",
        exists (select from domains
                 where domains.project_id = $1 and domains.id = $4

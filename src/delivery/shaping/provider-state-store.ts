@@ -21,7 +21,8 @@ export type StoredProviderState = {
 
 const WRITE = `
 insert into providers (node, provider, state, reason, until, connections_max, connections_open, updated_at)
-select nodes.id, input.provider, input.state, input.reason, app_now() + input.for_ms * interval '1 millisecond',
+select nodes.id, input.provider, input.state, input.reason,
+       app_now() + input.for_ms * interval '1 millisecond',
        input.connections_max, input.connections_open, app_now()
   from nodes
  cross join unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::int[], $7::int[])
@@ -62,7 +63,8 @@ export async function writeProviderStates(
 /** Reads the worst state of any machine. A suspension or slowdown that has ended counts as `open`. */
 const READ = `
 with current as (
-  select providers.provider, nodes.instance, nodes.uplink_down, providers.connections_max, providers.connections_open,
+  select providers.provider, nodes.instance, nodes.uplink_down, providers.connections_max,
+         providers.connections_open,
          case when providers.until <= app_now() then 'open' else providers.state end as state,
          case when providers.until <= app_now() then null else providers.reason end as reason,
          case when providers.until <= app_now() then null else providers.until end as until

@@ -80,16 +80,19 @@ suppressed as (
    cross join lateral (
      select suppression_history.at, suppression_history.project_id, suppression_history.environment,
             suppression_history.source_email_id as email_id,
-            'suppression.' || suppression_history.action as type, suppression_history.reason, suppression_history.by
+            'suppression.' || suppression_history.action as type, suppression_history.reason,
+            suppression_history.by
        from suppression_history
-      where suppression_history.project_id = asked.project_id and suppression_history.environment = mode.environment
+      where suppression_history.project_id = asked.project_id
+        and suppression_history.environment = mode.environment
         and suppression_history.address_key = $2::text collate "C"
       order by suppression_history.at desc
       limit $4) suppression_history
    where $3::text is null or mode.environment = $3::text
 )
 select at, project_id as "projectId", environment, email_id as "emailId", type,
-       (smtp ->> 'code')::int as code, smtp ->> 'enhanced_code' as "enhancedCode", smtp ->> 'message' as message,
+       (smtp ->> 'code')::int as code, smtp ->> 'enhanced_code' as "enhancedCode",
+       smtp ->> 'message' as message,
        smtp ->> 'mx' as mx, reason ->> 'category' as category, reason ->> 'blame' as blame,
        reason ->> 'advice' as advice, null::text as reason, null::text as by
   from sent

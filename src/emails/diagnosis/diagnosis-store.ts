@@ -68,8 +68,9 @@ select emails.domain_id as "domainId", emails.dual_signed as "dualSigned", email
        (select contents.tls from contents where contents.project_id = $1 and contents.email_id = $3) as tls,
        case when domains.deleted_at is null then ${DISPLAYED_STATUS('domains')} end as "domainStatus",
        coalesce(domains.deleted_at is null and domains.paused_at is not null, false) as "isPaused",
-       exists (select from unusable_secrets where unusable_secrets.kind = 'domain' and unusable_secrets.owner_id = $1
-                                                and unusable_secrets.id = emails.domain_id) as "isKeyUnusable",
+       exists (select from unusable_secrets
+                where unusable_secrets.kind = 'domain' and unusable_secrets.owner_id = $1
+                  and unusable_secrets.id = emails.domain_id) as "isKeyUnusable",
        exists (select from nodes) as "hasWorkers",
        (select on_hold_since from installation) as "onHoldSince"
   from emails

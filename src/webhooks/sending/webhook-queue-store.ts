@@ -91,11 +91,13 @@ export type ClaimedDelivery = SealedSecrets & {
 const CLAIM = `
 with clock as materialized (select app_now() as now),
 endpoint as materialized (
-  select webhook_endpoints.id, webhook_endpoints.url, webhook_endpoints.payload_format, webhook_endpoints.secret,
-         to_timestamp(endpoint.low_water_ms / 1000) as low_water,
-         case when webhook_endpoints.previous_secret_expires_at > clock.now then webhook_endpoints.previous_secret end
+  select webhook_endpoints.id, webhook_endpoints.url, webhook_endpoints.payload_format,
+         webhook_endpoints.secret, to_timestamp(endpoint.low_water_ms / 1000) as low_water,
+         case when webhook_endpoints.previous_secret_expires_at > clock.now
+              then webhook_endpoints.previous_secret end
            as previous_secret,
-         case when webhook_endpoints.earlier_secret_expires_at > clock.now then webhook_endpoints.earlier_secret end
+         case when webhook_endpoints.earlier_secret_expires_at > clock.now
+              then webhook_endpoints.earlier_secret end
            as earlier_secret,
          case when webhook_endpoints.failures >= ${SUSPENSION_FAILURES} then least(endpoint.max_count, 1)
               else endpoint.max_count end as max_count
@@ -122,7 +124,8 @@ claimed as (
 select claimed.holder as "leaseId", claimed.project_id as "projectId", claimed.endpoint_id as "endpointId",
        claimed.event_id as "eventId",
        claimed.claim, claimed.attempts, floor(extract(epoch from claimed.due_at) * 1000)::float8 as "dueAtMs",
-       endpoint.url, endpoint.payload_format as format, endpoint.secret, endpoint.previous_secret as "previousSecret",
+       endpoint.url, endpoint.payload_format as format, endpoint.secret,
+       endpoint.previous_secret as "previousSecret",
        endpoint.earlier_secret as "earlierSecret", webhook_deliveries.type,
        wire_time(event.created_at) as "createdAt",
        event.data::text as data
@@ -134,7 +137,8 @@ select claimed.holder as "leaseId", claimed.project_id as "projectId", claimed.e
                         and webhook_deliveries.event_id = claimed.event_id limit 1) webhook_deliveries on true
   left join lateral (select event.created_at, ${EVENT_DATA('event')} as data
                        from events event${EVENT_EMAIL('event')}
-                      where event.project_id = claimed.project_id and event.subject_id = webhook_deliveries.subject_id
+                      where event.project_id = claimed.project_id
+                        and event.subject_id = webhook_deliveries.subject_id
                         and event.seq = webhook_deliveries.seq limit 1) event on true
  order by claimed.due_at`;
 
@@ -213,7 +217,8 @@ select webhook_endpoints.project_id as "projectId", webhook_endpoints.id as "end
        webhook_endpoints.version::text, webhook_endpoints.status,
        webhook_endpoints.disabled_reason as "disabledReason", webhook_endpoints.failures,
        wire_time(webhook_endpoints.failing_since) as "failingSince",
-       coalesce(extract(epoch from app_now() - webhook_endpoints.failing_since), 0)::float8 * 1000 as "failingForMs",
+       coalesce(extract(epoch from app_now() - webhook_endpoints.failing_since), 0)::float8 * 1000
+         as "failingForMs",
        webhook_endpoints.blocked_until is not null as "wasSuspended"
   from unnest($1::uuid[], $2::uuid[]) as input(project_id, id)
  cross join lateral (
@@ -269,9 +274,8 @@ health as materialized (
 ),
 endpoint as materialized (
   select webhook_endpoints.id from webhook_endpoints
-   where (webhook_endpoints.project_id, webhook_endpoints.id, webhook_endpoints.xmin::text) in (select project_id,
-                                                                                                endpoint_id,
-                                                                                                version from health)
+   where (webhook_endpoints.project_id, webhook_endpoints.id, webhook_endpoints.xmin::text) in (
+           select project_id, endpoint_id, version from health)
      and (select count(*) from leased) = cardinality($4::uuid[])
    order by webhook_endpoints.id for update
 ),
@@ -289,7 +293,8 @@ agreed as materialized (
 judged as (
   update webhook_endpoints
      set failures = health.failures, disabled_reason = health.disabled_reason,
-         failing_since = case when health.is_failing then coalesce(webhook_endpoints.failing_since, agreed.now) end,
+         failing_since = case when health.is_failing
+                              then coalesce(webhook_endpoints.failing_since, agreed.now) end,
          status = case when health.disabled_reason is null then webhook_endpoints.status else 'disabled' end,
          blocked_until = case when health.suspended_ms is null then webhook_endpoints.blocked_until
                               else agreed.now + health.suspended_ms * interval '1 millisecond' end
@@ -308,7 +313,8 @@ logged as (
                       agreed.now - (leased.attempt->'latency_ms')::float8 * interval '1 millisecond'))
                     || leased.attempt) end
     from agreed, leased
-   where webhook_deliveries.project_id = leased.project_id and webhook_deliveries.endpoint_id = leased.endpoint_id
+   where webhook_deliveries.project_id = leased.project_id
+     and webhook_deliveries.endpoint_id = leased.endpoint_id
      and webhook_deliveries.event_id = leased.event_id and webhook_deliveries.project_id = any($2::uuid[])
      and webhook_deliveries.endpoint_id = any($3::uuid[]) and webhook_deliveries.event_id = any($4::uuid[])
 ),

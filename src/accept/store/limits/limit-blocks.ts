@@ -84,7 +84,8 @@ const SHARING = `
       select limit_window.used + request.emails > limit_window.max
         or limit_window.recipients_used + request.recipients > limit_window.recipients_max
              as is_short,${isAmple('open_windows', 'limit_window')}
-             and request.recipients <= (limit_window.recipients_max - limit_window.recipients_used) / 2 as is_ample,
+             and request.recipients <= (limit_window.recipients_max - limit_window.recipients_used) / 2
+              as is_ample,
              least(limit_window.max - limit_window.used,
                    limit_window.recipients_max - limit_window.recipients_used) / ${PARTS} as part`;
 
@@ -93,11 +94,13 @@ const SHARING = `
  * that each block has from now on.
  */
 const CHANGES = `
-      select array_agg(block.slot) as slots, case when sharing.is_ample then sharing.part else 0 end as permits,
+      select array_agg(block.slot) as slots,
+             case when sharing.is_ample then sharing.part else 0 end as permits,
              coalesce(sum(block.permits) filter (where block.started_at = limit_window.started_at), 0)::int
                as returned,
              coalesce(sum(block.permits) filter (
-               where block.recipients_started_at = limit_window.recipients_started_at), 0)::int as returned_recipients
+               where block.recipients_started_at = limit_window.recipients_started_at), 0)::int
+               as returned_recipients
         from (select * from (select * from limit_blocks block
                               where sharing.is_short and ${OF_PROJECT}
                               order by block.slot for update) block
@@ -132,9 +135,11 @@ blocks as (
 )
 update limit_windows
    set used = limit_window.used - limit_window.returned + limit_window.set_aside,
-       recipients_used = limit_window.recipients_used - limit_window.returned_recipients + limit_window.set_aside
+       recipients_used = limit_window.recipients_used - limit_window.returned_recipients
+                         + limit_window.set_aside
   from windows limit_window
- where limit_windows.project_id = limit_window.project_id and limit_windows.environment = limit_window.environment
+ where limit_windows.project_id = limit_window.project_id
+   and limit_windows.environment = limit_window.environment
    and limit_windows.category = 'sending'
    and limit_windows.project_id = any(${DEMAND_PROJECTS}) and limit_window.slots is not null`,
 };

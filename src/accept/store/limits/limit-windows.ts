@@ -68,15 +68,18 @@ export const DEMANDS = `unnest(${DEMAND.sql.projectIds}::uuid[], ${DEMAND.sql.en
  * @param lock empty: the row is only read
  */
 export const limitWindow = (condition = 'true', lock = ' for update'): string => `
-      select limit_window.project_id, limit_window.environment, limit_window.has_blocks, limit_window.started_at,
-             limit_window.used, email_limit.max,
+      select limit_window.project_id, limit_window.environment, limit_window.has_blocks,
+             limit_window.started_at, limit_window.used, email_limit.max,
              email_limit.window_s * interval '1 second' as length, limit_window.recipients_started_at,
              limit_window.recipients_used,
-             recipient_limit.recipients_max, recipient_limit.window_s * interval '1 second' as recipients_length,
-             array[email_limit.max, email_limit.window_s, recipient_limit.recipients_max, recipient_limit.window_s]
+             recipient_limit.recipients_max,
+             recipient_limit.window_s * interval '1 second' as recipients_length,
+             array[email_limit.max, email_limit.window_s,
+                   recipient_limit.recipients_max, recipient_limit.window_s]
                as limits
         from (select * from limit_windows limit_window
-               where limit_window.project_id = request.project_id and limit_window.environment = request.environment
+               where limit_window.project_id = request.project_id
+                 and limit_window.environment = request.environment
                  and limit_window.category = 'sending' and ${condition} limit 1${lock}) limit_window
        cross join lateral (
           select coalesce(limit_window.max, ${CONFIGURED.sql.max}::int) as max,
@@ -85,7 +88,8 @@ export const limitWindow = (condition = 'true', lock = ' for update'): string =>
           select coalesce(limit_window.recipients_max, ${CONFIGURED.sql.recipientsMax}::int,
                           least(email_limit.max * 50::bigint, 2147483647)::int)
                    as recipients_max,
-                 coalesce(limit_window.recipients_window_s, ${CONFIGURED.sql.recipientsWindowS}::int, email_limit.window_s)
+                 coalesce(limit_window.recipients_window_s, ${CONFIGURED.sql.recipientsWindowS}::int,
+                          email_limit.window_s)
                    as window_s) recipient_limit`;
 
 /** SQL: whether the windows of both limits are still open. @param window the name of a limitWindow */

@@ -63,7 +63,8 @@ grouped as (
          sum(events)::int as events, sum(recipients)::int as recipients
     from counted group by 1, 2, 3, 4
 )
-select grouped.period, grouped.domain_id as "domainId", domains.name as "domainName", grouped.email_id as "emailId",
+select grouped.period, grouped.domain_id as "domainId", domains.name as "domainName",
+       grouped.email_id as "emailId",
        grouped.type, grouped.events, grouped.recipients, (select count(*) from email)::int as emails
   from grouped
   left join domains on domains.project_id = $1 and domains.id = grouped.domain_id
