@@ -1,10 +1,10 @@
 /**
- * Turns a message submitted by SMTP into the draft that HTTP makes of JSON. The message is checked, parsed for
- * display, its header read for options, and its content otherwise kept unchanged (RFC 6409 §8). Reports all problems
- * at once.
+ * Turns a message submitted by SMTP into the draft that HTTP makes of JSON. Checks the message, parses it for display,
+ * and reads options from its header. Keeps the rest of its content unchanged (RFC 6409 §8). Reports all problems at
+ * once.
  *
- * Guarantee: the octets that are checked are the octets that are signed and sent. A header that is only partly read,
- * or that receivers may read differently, is refused. From is read again from the octets to be sent.
+ * Guarantee: the octets that are checked are the octets that are signed and sent. A header that this file reads only in
+ * part, or that receivers may read differently, is refused. From is read again from the octets to be sent.
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';

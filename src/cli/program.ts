@@ -86,7 +86,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'suppressions',
-    about: 'addresses that get no mail: list, add, remove, import, export',
+    about: 'list, add, remove, import and export suppressed addresses',
     load: async () => (await import('../suppressions/command.ts')).describeSuppressions,
   },
   {
@@ -101,12 +101,12 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'limits',
-    about: 'show the limits of a project, and what is left of them',
+    about: 'show the limits of a project and their remaining permits',
     load: async () => (await import('../accounts/limits/command.ts')).describeLimits,
   },
   {
     name: 'audit',
-    about: 'list who changed what',
+    about: 'show the audit log: who changed what',
     load: async () => (await import('../accounts/audit/command.ts')).describeAudit,
   },
   {

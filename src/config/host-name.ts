@@ -1,4 +1,4 @@
-/** Whether the host name of this machine is good enough to send mail with. */
+/** Decides whether the host name of this machine is good enough to send mail with. */
 import type { Config } from './config.ts';
 
 /**

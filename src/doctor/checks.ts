@@ -1,4 +1,4 @@
-/** All checks, in the order of the report. docs/doctor.md has a section for each. */
+/** The list of all checks, in the order of the report. docs/doctor.md has a section for each. */
 import { CLOCK } from './database/clock.ts';
 import {
   DATABASE,

@@ -1,4 +1,7 @@
-/** `letterhaus doctor`: runs the checks of checks.ts against this machine and its installation. docs/doctor.md */
+/**
+ * `letterhaus doctor`: runs the checks of checks.ts against this machine and its installation. docs/doctor.md is the
+ * guide.
+ */
 import { type Command, InvalidArgumentError } from 'commander';
 import {
   type Cli,

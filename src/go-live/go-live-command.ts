@@ -54,7 +54,11 @@ export function describeGoLive(command: Command, cli: Cli): void {
     )
     .option('--key-file <file>', 'write the live key to this new file (default: show it once)')
     .option('--to <address>', 'send the first message to this address', parseTo)
-    .option('--from <sender>', 'its sender (default: postmaster at the domain)', parseFrom);
+    .option(
+      '--from <sender>',
+      'sender of the first message (default: postmaster at the domain)',
+      parseFrom,
+    );
   apiRunnable(described, cli, {
     examples: [
       'go-live acme.com',

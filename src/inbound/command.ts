@@ -22,7 +22,7 @@ const NONE_MATCHES: Empty = {
 export function describeInbound(inbound: Command, cli: Cli): void {
   apiCommand(inbound, cli, {
     name: 'list',
-    about: 'received messages, newest first',
+    about: 'list received messages, newest first',
     examples: ['inbound list --kind bounce --limit 100'],
     environment: 'none',
     run: list,
@@ -32,7 +32,7 @@ export function describeInbound(inbound: Command, cli: Cli): void {
     .option('--limit <n>', `number of messages, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 30);
   apiCommand(inbound, cli, {
     name: 'show',
-    about: 'one message, as received (its first 256 KB)',
+    about: 'show a message as received (its first 256 KB)',
     examples: [`inbound show ${EXAMPLE_ID}`],
     environment: 'none',
     run: show,

@@ -1,9 +1,9 @@
 /**
- * Delivery notices to the sender of an envelope: which outcome is reported (RFC 3461 §5.2), and the message (RFC
- * 3462, 3464).
+ * Composes delivery notices to the sender of an envelope (RFC 3462, 3464), and decides which outcomes they report (RFC
+ * 3461 §5.2).
  *
- * Without NOTIFY, to the null reverse-path, and about a notice, nothing is reported. Of the original, a notice
- * returns only what its sender wrote: the header, or after a failure with RET=FULL the whole message.
+ * Without NOTIFY a sender gets no notice. Neither does the null reverse-path, nor the sender of a notice. A notice
+ * returns only what the sender of the original wrote: the header, or after a failure with RET=FULL the whole message.
  */
 import { isAscii } from 'node:buffer';
 import type { StoredStatus } from '../core/statuses.ts';

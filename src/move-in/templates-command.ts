@@ -22,7 +22,7 @@ import { type Syntax, SYNTAXES } from './translate.ts';
 export function describeImport(templates: Command, cli: Cli): void {
   apiCommand(templates, cli, {
     name: 'import',
-    about: 'translate one from Handlebars or Resend',
+    about: 'translate a template of Handlebars or Resend',
     examples: [
       "templates import welcome.hbs --syntax handlebars --subject 'Welcome, {{name}}'",
       'templates import template.json --syntax resend --dry-run',
@@ -36,16 +36,16 @@ export function describeImport(templates: Command, cli: Cli): void {
         .choices(SYNTAXES)
         .makeOptionMandatory(),
     )
-    .option('--name <name>', 'name for people; default: that of the file', parseName)
-    .option('--alias <alias>', 'name for programs, in place of the id')
-    .option('--subject <subject>', 'in the same language')
+    .option('--name <name>', 'display name (default: that of the file)', parseName)
+    .option('--alias <alias>', 'name to use in place of the id')
+    .option('--subject <subject>', 'subject, in the same language')
     .option('--text-file <file>', 'content as plain text, in the same language')
     .option(
       '--variable <name:type=default>',
-      'declare a variable in another way than its use suggests; once for each',
+      'declare a variable whose type or default cannot be inferred; repeatable',
       addDeclaration,
     )
-    .option('--partial', 'store it without what has no translation')
+    .option('--partial', 'store the template without the parts that have no translation')
     .option('--dry-run', 'print the translation and store nothing');
 }
 

@@ -1,11 +1,11 @@
 /**
- * IP addresses: to which of them this service may connect (`AddressGuard`), and which client an address identifies
- * (`clientOf`, `sharedAddresses`), and whether it leads to this machine (`isLoopback`).
+ * Decides by IP addresses: where this service may connect (`AddressGuard`), which client an address identifies
+ * (`clientOf`, `sharedAddresses`), and whether an address leads to this machine (`isLoopback`).
  *
- * Customers choose webhook URLs, and recipients choose MX records. Both can point at 127.0.0.1, at a cloud's
- * metadata service or at an internal database (SSRF). Every outgoing connection is checked by its address, never by
- * a name. The ranges are IANA's special-purpose registries (RFC 6890) and the translation prefixes that embed an
- * IPv4 address in an IPv6 address.
+ * Customers choose webhook URLs, and recipients choose MX records. Both can point at 127.0.0.1, at a cloud's metadata
+ * service or at an internal database (SSRF). Every outgoing connection is checked by its address, never by a name. The
+ * ranges are IANA's special-purpose registries (RFC 6890) and the translation prefixes that embed an IPv4 address in an
+ * IPv6 address.
  */
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 

@@ -10,7 +10,7 @@ type Options = ApiOptions & { day?: string };
 
 export function describeReconcile(command: Command, cli: Cli): void {
   command.enablePositionalOptions();
-  command.option('--day <date>', 'check this day again; it may be today', parseDay);
+  command.option('--day <date>', 'check this day again; today is allowed', parseDay);
   apiRunnable(command, cli, {
     examples: ['reconcile', 'reconcile --day 2026-11-24', 'reconcile --project shop --json'],
     notes:

@@ -1,6 +1,6 @@
 /**
- * Settle health: whether the database stores outcomes. Delivery checks it before the final dot of a message, because
- * a crash repeats each message whose outcome is not stored. One timer per batch makes the check free.
+ * Tracks whether the database stores outcomes. Delivery asks before the final dot of a message, because a crash repeats
+ * each message whose outcome is not stored. One timer per batch makes the check free.
  */
 import { waitAtMost } from '../lib/at-most.ts';
 

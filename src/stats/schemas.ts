@@ -1,3 +1,4 @@
+/** Schemas of the report of counts (stats-report.ts), and of its query. */
 import { z } from 'zod';
 import { STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
 import { doc, time } from '../http/schemas.ts';

@@ -1,6 +1,6 @@
 /**
- * `letterhaus suppressions`: the addresses that get no mail, as a client of the API. file-command.ts contains import
- * and export.
+ * `letterhaus suppressions`: lists, shows, adds and removes suppressed addresses through the API. file-command.ts
+ * contains import and export.
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Suppression, SuppressionChange, SuppressionHistory } from '../../sdk/src/api.ts';
@@ -22,16 +22,16 @@ import { describeSuppressionFiles } from './file-command.ts';
 export function describeSuppressions(suppressions: Command, cli: Cli): void {
   apiCommand(suppressions, cli, {
     name: 'list',
-    about: 'all suppressed addresses',
+    about: 'list suppressed addresses',
     examples: ['suppressions list --environment live'],
     environment: 'both',
     run: list,
   });
   const commands = { show, add, remove };
   const about = {
-    show: 'whether it is suppressed, with its history',
-    add: 'add it, so that it gets no mail',
-    remove: 'remove it, so that it gets mail again',
+    show: 'show whether an address is suppressed, with its history',
+    add: 'add an address, so that it gets no mail',
+    remove: 'remove an address, so that it gets mail again',
   };
   for (const name of ['show', 'add', 'remove'] as const) {
     apiCommand(suppressions, cli, {
@@ -61,7 +61,7 @@ async function list(api: Api): Promise<CommandResult> {
         shortTime(entry.expires_at),
       ]),
       none: {
-        says: 'No address is suppressed. Addresses that bounce for good or complain are added by themselves.',
+        says: 'No address is suppressed. The service adds addresses that bounce for good or complain.',
         toDo: 'To add one',
         command: 'suppressions add jo@example.org',
       },

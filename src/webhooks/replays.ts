@@ -1,8 +1,8 @@
 /**
- * Replays: stored deliveries are sent to an endpoint again with the same ids. A single delivery is queued at once. A
- * time range is recorded, and the loops of all workers queue it in steps (replay-store.ts).
+ * Replays stored deliveries: sends them to an endpoint again, with the same ids. Queues a single delivery at once.
+ * Records a time range, which the loops of all workers queue in steps (replay-store.ts).
  *
- * A replay enables an endpoint that the service disabled (410, five days of failures): its owner has probably
+ * A replay enables an endpoint that the service disabled (410, five days of failures), because its owner has probably
  * repaired the receiver. It refuses an endpoint that its owner disabled.
  */
 import { isRefusal, type Refusal, refuseFields, noSuch } from '../core/refusals.ts';

@@ -1,4 +1,4 @@
-/** `letterhaus audit`: who changed what, newest first. */
+/** `letterhaus audit`: lists who changed what, newest first. */
 import type { Command } from 'commander';
 import type { AuditEvent } from '../../../sdk/src/api.ts';
 import { type Api, type ApiOptions, apiRunnable, listData } from '../../cli/api.ts';

@@ -1,4 +1,7 @@
-/** `letterhaus members`: who may sign in to the dashboard, and as what. */
+/**
+ * `letterhaus members`: lists, invites and removes the members who may sign in to the dashboard, and changes their
+ * roles.
+ */
 import { Argument, type Command, Option } from 'commander';
 import type { Member } from '../../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';

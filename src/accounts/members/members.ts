@@ -46,7 +46,7 @@ const LOCAL_OPERATOR = { role: 'owner' } as const;
 
 export const ALREADY_MEMBER: Refusal = {
   refused: 'conflict',
-  message: 'Somebody signs in with this address already.',
+  message: 'A member signs in with this address already.',
 };
 
 export function setRole(

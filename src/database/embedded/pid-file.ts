@@ -1,4 +1,4 @@
-/** Reads `postmaster.pid`, with which a server takes its cluster. */
+/** Reads `postmaster.pid`, the file by which a server claims its cluster. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isPostgresOf } from './process.ts';

@@ -1,6 +1,7 @@
 /**
- * Names for the parameters of a statement. PostgreSQL numbers them; with many, a reader has to count, and a value put
- * in the wrong place is noticed by no compiler. The names say which is which, and `valuesOf` passes them in order.
+ * Gives names to the parameters of a statement. PostgreSQL numbers parameters, so a reader of a long statement has to
+ * count them, and no compiler notices a value in the wrong place. With names the compiler checks every value, and
+ * `valuesOf` passes the values in the order of the numbers.
  */
 
 export type NamedParameters<Name extends string> = {

@@ -1,6 +1,6 @@
 /**
- * Whether a database may be used. It may not while a restore or a move into it is unfinished, nor after it was moved
- * elsewhere. Each state is a table, so one commit sets or clears it and it needs no column of ours.
+ * Decides whether a database may be used: not while a restore or a move into it is unfinished, and not after a move to
+ * another database. A table marks each of these states, so one commit sets or clears a state without a column of ours.
  */
 import type { Queryable } from '../database.ts';
 import { refuseUnfinishedRestore } from './restore-mark.ts';

@@ -32,7 +32,7 @@ const LINES = {
     event: 'provider.slowed',
     begins: 'a provider asks for fewer connections or messages, and gets fewer',
     remedy:
-      'Nothing: the limits grow again automatically. If this repeats, send less, or set its limits in LETTERHAUS_SHAPING ' +
+      'Nothing: the service raises the limits again as the provider accepts mail. If this repeats, send less, or set its limits in LETTERHAUS_SHAPING ' +
       '(docs/shaping.md).',
     ended: 'the provider has its configured limits again',
   },

@@ -1,7 +1,7 @@
 /**
- * The clock of this machine. Signatures, ids and codes of authenticator apps contain its time. It is compared with that
- * of the database, which is the same clock when both are on one machine, and with the header `Date` of web servers of
- * large receivers. The system says whether NTP keeps it.
+ * Checks the clock of this machine, because signatures, ids and codes of authenticator apps contain its time. Compares
+ * it with the clock of the database, which is the same one when both are on one machine, and with the header `Date` of
+ * web servers of large receivers. Asks the system whether NTP sets the clock.
  */
 import { execFile } from 'node:child_process';
 import { request } from 'node:https';

@@ -1,4 +1,4 @@
-/** The database server: reachable, of a supported version, fast, and sure to keep what it commits. */
+/** Checks the database server: whether it is reachable, of a supported version, fast, and keeps what it commits. */
 import { connectionNeeds } from '../../database/server/capacity.ts';
 import { SINGLE_WORKER } from '../../database/database.ts';
 import { type OpenDatabase, withDatabase } from '../check-context.ts';

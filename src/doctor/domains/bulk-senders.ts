@@ -1,9 +1,9 @@
 /**
- * The requirements of Gmail, Yahoo and Microsoft for senders, one by one, for each domain. They call a domain a bulk
- * sender from about 5,000 messages a day to their users. Some requirements apply to every sender.
+ * Checks the requirements of Gmail, Yahoo and Microsoft for senders, one by one, for each domain. They call a domain a
+ * bulk sender from about 5,000 messages a day to their users. Some requirements apply to every sender.
  *
- * Only requirements that DNS, the configuration or the counts of the installation can show are listed. The composer
- * (mail/compose.ts) takes care of those on the form of a message.
+ * Lists only requirements that DNS, the configuration or the counts of the installation can show. The composer
+ * (mail/compose.ts) meets those on the form of a message.
  */
 import { readInstallationHosts, recordSetupOf } from '../../domains/domain-check.ts';
 import { findAuthentication } from '../../domains/dns/authentication.ts';

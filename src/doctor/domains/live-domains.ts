@@ -1,4 +1,4 @@
-/** The sending domains that the doctor checks: the one that its user names, or the live ones of all projects. */
+/** Finds the sending domains to check: the one that the user of the doctor names, or the live ones of all projects. */
 import { type AdviceFinding, adviseOn } from '../../domains/dns/advice.ts';
 import type { StoredDomain } from '../../domains/domain-store.ts';
 import type { CheckContext } from '../check-context.ts';

@@ -1,4 +1,4 @@
-/** Records of each sending domain beside the required ones: DMARC, MTA-STS, TLS reports, BIMI, its own MX. */
+/** Checks the optional records of each sending domain: DMARC, MTA-STS, TLS reports, BIMI, its own MX. */
 import { findDmarcRecords, isDmarc, parseDmarcTags } from '../../domains/dns/dmarc-records.ts';
 import { organizationOf } from '../../domains/dns/zone-names.ts';
 import { createAddressGuard } from '../../net/ip-addresses.ts';

@@ -1,4 +1,4 @@
-/** The records that authorise this installation to send for each domain, as receivers find them. */
+/** Checks the records that authorise this installation to send for each domain, as receivers find them. */
 import type { Queryable } from '../../database/database.ts';
 import { readInstallationHosts, recordSetupOf } from '../../domains/domain-check.ts';
 import { type CheckedRecord, requiredRecords } from '../../domains/dns/records.ts';

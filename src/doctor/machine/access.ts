@@ -1,4 +1,4 @@
-/** Who can read and reach the service: its user, its files, its listeners, and settings that are for tests only. */
+/** Checks who can read and reach the service: its user, files and listeners, and settings that are for tests only. */
 import { stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { isPublicAddress } from '../../net/ip-addresses.ts';

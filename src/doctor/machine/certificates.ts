@@ -1,4 +1,4 @@
-/** The certificates of the API and of the mail ports: dates, names, chain and key. */
+/** Checks the certificates of the API and of the mail ports: dates, names, chain and key. */
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
@@ -38,7 +38,8 @@ function refused(problem: string): Finding {
 function notYetIssued(what: string): Finding {
   return yellow(`The authority has not issued the certificate of ${what} yet.`, {
     meaning: 'Clients that verify it refuse to connect. A self-signed one is served meanwhile.',
-    remedy: 'Look at why (docs/tls.md). The service tries again by itself.',
+    remedy:
+      'Follow the remedy of the condition (docs/tls.md). The service orders the certificate again within 12 hours, or at the time that the authority names.',
     command: 'letterhaus attention',
   });
 }

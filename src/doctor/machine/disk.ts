@@ -1,4 +1,4 @@
-/** The disk of the data directory: free space, room for files, and the time of a durable write. */
+/** Checks the disk of the data directory: free space, room for files, and the time of a durable write. */
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DISK_FREE_MIN_BYTES } from '../../core/unready.ts';

@@ -1,4 +1,4 @@
-/** Limits of the system that a mail server reaches first: open files, memory, local ports. */
+/** Checks the limits of the system that a mail server reaches first: open files, memory, local ports. */
 import { readFile } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { green, unknown, yellow } from '../finding.ts';

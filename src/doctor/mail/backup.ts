@@ -1,4 +1,4 @@
-/** The newest backup: its age, and whether it would survive the loss of this machine's disk. */
+/** Checks the newest backup: its age, and whether it would survive the loss of this machine's disk. */
 import { stat } from 'node:fs/promises';
 import { ageText } from '../../backup/backup-age.ts';
 import { findNewestBackup } from '../../backup/newest-backup.ts';

@@ -1,6 +1,7 @@
 /**
- * The own ports for mail, by connections from this machine: do they answer, offer TLS, and refuse to relay? No message
- * is sent: a transaction ends before the final dot. Whether strangers reach them, only another machine can tell.
+ * Checks the mail ports of this service by connecting from this machine: whether they answer, offer TLS and refuse to
+ * relay. Sends no message, because each transaction ends before the final dot. Only another machine can tell whether
+ * strangers reach the ports.
  */
 import { ageText } from '../../backup/backup-age.ts';
 import { listInbound } from '../../inbound/inbound-message-store.ts';

@@ -1,4 +1,4 @@
-/** The URLs in emails: does the service answer there, through its proxy and with a valid certificate? */
+/** Checks the URLs in emails: whether the service answers there, through its proxy and with a valid certificate. */
 import { guardedRequest } from '../../net/http/guarded-client.ts';
 import { createAddressGuard } from '../../net/ip-addresses.ts';
 import type { CheckContext } from '../check-context.ts';

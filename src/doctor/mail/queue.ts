@@ -1,4 +1,4 @@
-/** The queue, and what the running service itself has reported to its operator. */
+/** Checks the queue, and lists the open conditions that the running service has reported to its operator. */
 import { ageText } from '../../backup/backup-age.ts';
 import type { ConditionType } from '../../core/operator-events.ts';
 import { readQueueDepth } from '../../delivery/queue-control/depth-store.ts';
@@ -50,8 +50,10 @@ export const QUEUE: Check = {
         findings.push(
           yellow(`${provider} is suspended: ${reason ?? 'no server answered'}.`, {
             subject: provider,
-            meaning: 'Mail to it waits, and is tried again by itself.',
-            remedy: 'If it stays so, read the check `outgoing_port_25`, or try the provider now.',
+            meaning:
+              'Mail to this provider waits. The service probes the provider with one message at a time, and sends the rest when a server answers.',
+            remedy:
+              'If the suspension lasts, read the check `outgoing_port_25`, or try the provider now.',
             command: 'letterhaus providers',
           }),
         );

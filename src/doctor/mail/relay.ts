@@ -1,4 +1,4 @@
-/** Connects to the relay and logs in, as a delivery does. Sends no message. */
+/** Checks the relay: connects and logs in, as a delivery does. Sends no message. */
 import { lookup } from 'node:dns/promises';
 import { leastTlsFor } from '../../delivery/route/tls-rules.ts';
 import { connectSmtp } from '../../net/smtp/client.ts';

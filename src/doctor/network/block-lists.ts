@@ -1,7 +1,7 @@
 /**
- * Block lists of addresses and of names (RFC 5782). Spamhaus answers 127.255.255.x to resolvers that may not ask: that
- * is unknown, never a listing. A list that does not contain its own test entry is unknown, too, because it would call
- * everything clean.
+ * Looks up the addresses and names of this installation in block lists (RFC 5782). Spamhaus answers 127.255.255.x to
+ * resolvers that may not ask. The result is then `unknown`, never a listing. A list that does not contain its own test
+ * entry is `unknown`, too, because it would report every address as clean.
  */
 import { isIPv6 } from 'node:net';
 import { reverseName } from '../../net/dns/resolver.ts';

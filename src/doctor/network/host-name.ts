@@ -1,4 +1,6 @@
-/** The name of this machine in EHLO: complete, in DNS with a public address, and not loopback for programs here. */
+/**
+ * Checks the name of this machine in EHLO: complete, in DNS with a public address, and not loopback for programs here.
+ */
 import { readFile } from 'node:fs/promises';
 import { isPublicAddress } from '../../net/ip-addresses.ts';
 import type { CheckContext } from '../check-context.ts';

@@ -1,8 +1,8 @@
 /**
- * Outgoing port 25: does this machine reach mail servers, from each of its addresses?
+ * Checks outgoing port 25: whether this machine reaches mail servers from each of its addresses.
  *
- * Many hosting companies filter it, and then no mail leaves. One run opens at most four connections. Each reads the
- * greeting and quits (net/smtp/greeting.ts). No recipient is tried.
+ * Many hosting companies filter that port, and then no mail leaves. One run opens at most four connections. Each reads
+ * the greeting and quits (net/smtp/greeting.ts), without a recipient.
  */
 import { isIPv6 } from 'node:net';
 import { type Greeting, readGreeting } from '../../net/smtp/greeting.ts';

@@ -1,6 +1,6 @@
 /**
- * The resolver: does it answer, soon, honestly, over TCP too, and does it validate DNSSEC? Routing, the check of
- * domains, DANE and block lists depend on it.
+ * Checks the resolver: whether it answers correctly and quickly, also over TCP, and validates DNSSEC. Routing, the
+ * check of domains, DANE and block lists depend on the resolver.
  */
 import { parseServer, queryServerOverTcp } from '../../net/dns/dns-query.ts';
 import { createResolver } from '../../net/dns/resolver.ts';

@@ -1,6 +1,6 @@
 /**
- * Reverse DNS of the addresses that mail leaves from. Receivers look up the name of the address (PTR), then the address
- * of that name (forward-confirmed), and compare the name with the one in EHLO.
+ * Checks the reverse DNS of the addresses that mail leaves from. Receivers look up the name of the address (PTR), then
+ * the address of that name (forward-confirmed), and compare the name with the one in EHLO.
  */
 import { isIPv6 } from 'node:net';
 import type { DnsResult } from '../../net/dns/resolver.ts';

@@ -1,4 +1,4 @@
-/** The addresses that mail leaves from. */
+/** Finds the addresses that mail leaves from. */
 import { isPublicAddress } from '../../net/ip-addresses.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, unknown, yellow } from '../finding.ts';

@@ -45,7 +45,7 @@ export function describeDomains(domains: Command, cli: Cli): void {
       '--dkim-key <file>',
       'sign with the RSA key in this PEM file; its record is already published',
     )
-    .option('--dkim-selector <selector>', 'the part of its record name before ._domainkey');
+    .option('--dkim-selector <selector>', 'part of the name of the DKIM record before ._domainkey');
   addDomainCommand(domains, cli, {
     name: 'verify',
     about: 'look up the DNS records of a domain now',
@@ -72,7 +72,7 @@ export function describeDomains(domains: Command, cli: Cli): void {
   }).option('--cancel', 'delete the new keys before they start to sign');
   apiCommand(domains, cli, {
     name: 'list',
-    about: 'all domains',
+    about: 'list domains',
     examples: ['domains list'],
     environment: 'both',
     run: list,

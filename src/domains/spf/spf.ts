@@ -1,8 +1,8 @@
 /**
- * Evaluates an SPF record as receivers do (RFC 7208 §4 to §7): may this host send for the domain? It follows
- * `include:` and `redirect=`, and looks up `a`, `mx`, `ptr` and `exists`. It has the limits of a receiver: ten
- * look-ups, two of them without a record, and ten names of an MX. A host matches by its address, or by its name
- * where a record contains that name.
+ * Evaluates an SPF record as receivers do (RFC 7208 §4 to §7): decides whether a host may send for the domain. It
+ * follows `include:` and `redirect=`, and looks up `a`, `mx`, `ptr` and `exists`. It has the limits of a receiver: ten
+ * look-ups, two of them without a record, and ten names of an MX. A host matches by its address, or by its name where a
+ * record contains that name.
  *
  * Never throws. `temperror` means that DNS did not respond.
  */

@@ -43,9 +43,9 @@ export function describeExplain(explain: Command, cli: Cli): void {
     ],
     run: explainReply,
   })
-    .argument('<reply...>', 'as the server sent it: "550 5.7.1 Message refused"')
+    .argument('<reply...>', 'reply as the server sent it: "550 5.7.1 Message refused"')
     .addOption(
-      new Option('--phase <phase>', 'the SMTP step that it answered; data: the message')
+      new Option('--phase <phase>', 'SMTP step that the server replied to; data: the message')
         .choices(PHASES)
         .default('rcpt'),
     );

@@ -1,3 +1,4 @@
+/** Schemas of the diagnosis of an email (diagnosis.ts), in the response of `GET /v1/emails/:id/diagnosis`. */
 import { z } from 'zod';
 import { WAIT_LIMITS } from './sentences.ts';
 import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';

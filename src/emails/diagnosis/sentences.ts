@@ -240,7 +240,9 @@ export function describeNextStep(
     return NEXT_STEP_OF_LIMIT[wait.limit]!;
   if (reason !== null) return reason.advice;
   if (route?.verdict === 'none') return `Check the address: ${route.problem}.`;
-  return isWaiting ? 'Nothing to do: it will be attempted automatically.' : 'See the timeline.';
+  return isWaiting
+    ? 'Nothing to do: the service attempts the delivery when it is due.'
+    : 'See the timeline.';
 }
 
 /** Next steps for limits that waiting does not end. */

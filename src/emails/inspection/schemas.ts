@@ -1,3 +1,4 @@
+/** Schemas of the inspection of an email: its message, attachments and webhook deliveries (routes.ts). */
 import { z } from 'zod';
 import { doc, idSchema, listOf } from '../../http/schemas.ts';
 import { webhookDelivery } from '../../webhooks/schemas.ts';

@@ -1,9 +1,10 @@
 /**
- * Requests to an ACME server (RFC 8555): each is signed with the account's key (ES256), and contains a nonce that the
- * server has issued. A request whose nonce the server no longer knows is signed again with a new one.
+ * Sends requests to an ACME server (RFC 8555). Signs each with the account's key (ES256) and a nonce that the server
+ * has issued. When the server no longer knows the nonce, signs the request again with a new one.
  *
- * The server is the operator's choice, so its address is not restricted. What it sends is: at most 256 KiB, within 30
- * seconds, without redirects, and its texts are cut before anybody sees them. Every failure is an AcmeError.
+ * The operator chooses the server, so its address is not restricted. The client reads at most 256 KiB of a response
+ * within 30 seconds and follows no redirects. It shortens texts of the server before anyone reads them. Every failure
+ * is an AcmeError.
  */
 import { createHash, createPublicKey, type KeyObject, sign } from 'node:crypto';
 import { AcmeError, problemOfResponse, retryAfterMs, unreachable } from './acme-error.ts';

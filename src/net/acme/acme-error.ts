@@ -1,4 +1,4 @@
-/** Why an ACME server did not issue a certificate, as a sentence for operators, and what they can do. */
+/** Explains to operators why an ACME server did not issue a certificate, in one sentence, and what they can do. */
 
 const TYPE_PREFIX = 'urn:ietf:params:acme:error:';
 const DETAIL_CHARACTERS_MAX = 400;
@@ -82,7 +82,8 @@ export function remedyOf(
   { type }: AcmeError,
   { name, url }: { name: string; url: string },
 ): string {
-  const again = 'The service tries again by itself.';
+  const again =
+    'The service orders the certificate again within 12 hours, or at the time that the authority names.';
   switch (type) {
     case 'connection':
       return `Let everybody reach port 80 of ${name}, and forward it to the service (docs/tls.md). ${again}`;

@@ -1,4 +1,4 @@
-/** DNS records, how zone files and providers write them, and when two of them are the same. Pure. */
+/** Writes DNS records as zone files and providers do, and decides whether two records are the same. Pure. */
 
 export type DnsRecordType = 'A' | 'AAAA' | 'CNAME' | 'MX' | 'TXT';
 

@@ -1,4 +1,7 @@
-/** The Host field (RFC 9112 §3.2). Two hosts are refused, because a proxy may have decided by the other one. */
+/**
+ * Reads the Host field of a request (RFC 9112 §3.2). Refuses two hosts, because a proxy may have decided by the other
+ * one.
+ */
 import type { IncomingMessage } from 'node:http';
 
 type Head = Pick<IncomingMessage, 'rawHeaders' | 'httpVersion'>;

@@ -146,7 +146,7 @@ function expiring(
       ? `${nameOf(use)} ended on ${day}. Clients that verify it do not connect.`
       : `${nameOf(use)} ends on ${day}, ${when}.`;
   const remedy = use.isOrdered
-    ? 'The service renews it by itself. The condition certificate.not_issued says why it could not.'
+    ? 'The service orders a new certificate, and repeats a failed order within 12 hours. The condition certificate.not_issued says why it failed.'
     : use.isOwn
       ? 'Restart the service, which makes a new one at the start.'
       : `Renew it in ${use.files.cert}. The service reads changed files within seconds, without a restart.`;

@@ -1,5 +1,6 @@
 /**
- * Whether this worker accepts mail, by what is known already: nothing here waits for the database or a disk.
+ * Decides whether this worker accepts mail, by facts that are known already: it waits for neither the database nor a
+ * disk.
  *
  * The supervisor reports the disk, the size of the database, its schema and the clock
  * (service/maintenance/space-watch.ts, service/maintenance/node-watch.ts, clock-watch.ts). The worker knows its

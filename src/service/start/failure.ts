@@ -1,4 +1,7 @@
-/** Why the service cannot start, or had to end: a sentence for the operator, a code for programs, and the exit code. */
+/**
+ * The reason why the service cannot start, or had to end: a sentence for the operator, a code for programs, and the
+ * exit code.
+ */
 import { DatabaseUnavailable } from '../../database/database.ts';
 import { EngineProblem } from '../../database/embedded/problem.ts';
 import { isServerUnsuitable } from '../../database/server/connect.ts';

@@ -34,43 +34,43 @@ export function describeTemplates(templates: Command, cli: Cli): void {
     apiCommand(templates, cli, { name, about, examples: EXAMPLES[name], environment: 'live', run });
   apiCommand(templates, cli, {
     name: 'list',
-    about: 'all templates',
+    about: 'list templates',
     examples: ['templates list --environment live'],
     environment: 'both',
     run: list,
   });
-  describeVersion(command('show', 'one template with its content', show));
-  describeContent(command('create', 'make a template, as a draft', create), '');
+  describeVersion(command('show', 'show a template with its content', show));
+  describeContent(command('create', 'create a template, as a draft', create), '');
   describeImport(templates, cli);
   describeContent(command('update', 'change a template, as a draft', update), ' another').argument(
     '<id>',
     'or its alias',
   );
-  describeVersion(command('publish', 'make emails of it from now on', publish));
-  describeVersion(command('preview', 'render it as an email would have it', preview))
-    .option('--variable <name=value>', 'a text, or JSON as name:=json; once for each', addValue)
+  describeVersion(command('publish', 'use this version for emails from now on', publish));
+  describeVersion(command('preview', 'render a template as in an email', preview))
+    .option('--variable <name=value>', 'text, or JSON as name:=json; repeatable', addValue)
     .option('--variables-file <file>', 'a JSON object with variables');
-  command('remove', 'delete it with its versions', remove).argument('<id>', 'or its alias');
+  command('remove', 'delete a template with its versions', remove).argument('<id>', 'or its alias');
 }
 
 function describeVersion(command: Command): Command {
   return command
     .argument('<id>', 'or its alias')
-    .option('--version <number>', 'another version than the latest', parseVersion);
+    .option('--version <number>', 'version (default: the latest)', parseVersion);
 }
 
 function describeContent(command: Command, another: string): Command {
   return command
-    .option('--name <name>', `${another} name for people`.trim(), parseName)
-    .option('--alias <alias>', `${another} name for programs, in place of the id`.trim())
-    .option('--subject <liquid>', 'subject; without one, each email brings its own')
+    .option('--name <name>', `${another} display name`.trim(), parseName)
+    .option('--alias <alias>', `${another} name to use in place of the id`.trim())
+    .option('--subject <liquid>', 'subject (default: each email gives its own)')
     .option('--html <liquid>', 'content as HTML')
-    .option('--html-file <file>', 'the same from a file; - is standard input')
+    .option('--html-file <file>', 'HTML content from a file; - is standard input')
     .option('--text <liquid>', 'content as plain text')
-    .option('--text-file <file>', 'the same from a file; - is standard input')
+    .option('--text-file <file>', 'plain text content from a file; - is standard input')
     .option(
       '--variable <name:type=default>',
-      'a variable that it reads; all of them, once for each; type and default may be left out',
+      'declare a variable, type and default optional; repeat for every variable of the template',
       addDeclaration,
     );
 }
@@ -116,7 +116,7 @@ async function list(api: Api): Promise<CommandResult> {
       ]),
       none: {
         says: 'There is no template yet.',
-        toDo: 'To make one',
+        toDo: 'To create one',
         command:
           "templates create --name Welcome --alias welcome --subject 'Welcome, {{ name }}' --text 'Hi {{ name }}!' --variable name",
       },

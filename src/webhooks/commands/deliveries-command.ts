@@ -34,7 +34,7 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
   apiCommand(webhooks, cli, {
     environment: 'of_id',
     name: 'deliveries',
-    about: 'the newest deliveries, or one with its attempts',
+    about: 'list the newest deliveries, or show one with its attempts',
     examples: [`webhooks deliveries ${EXAMPLE_ID} --status failed`],
     run: deliveries,
   })

@@ -13,14 +13,14 @@ import { describeListen } from './listen-command.ts';
 export function describeWebhooks(webhooks: Command, cli: Cli): void {
   apiCommand(webhooks, cli, {
     name: 'list',
-    about: 'all webhooks',
+    about: 'list webhooks',
     examples: ['webhooks list --environment live'],
     environment: 'both',
     run: list,
   });
   apiCommand(webhooks, cli, {
     name: 'show',
-    about: 'one webhook',
+    about: 'show a webhook',
     examples: [`webhooks show ${EXAMPLE_ID}`],
     environment: 'of_id',
     run: show,
@@ -61,8 +61,8 @@ function describeChanges(webhooks: Command, cli: Cli): void {
     .argument('<id>')
     .option('--url <url>', 'new URL')
     .option('--events <types>', 'only these types, separated by commas, or all', parseEventsOrAll)
-    .option('--enable', 'send events to it')
-    .addOption(new Option('--disable', 'send no events to it').conflicts('enable'));
+    .option('--enable', 'send events to the webhook')
+    .addOption(new Option('--disable', 'send no events to the webhook').conflicts('enable'));
   const commands = { enable, 'rotate-secret': rotateSecret, remove };
   const about = {
     enable: 'enable a disabled webhook',
