@@ -49,7 +49,7 @@ function timingDatabase(
       return rows as never[];
     },
   });
-  const parts = ['accepting', 'settling', 'heartbeat', 'sendingWebhooks'] as const;
+  const parts = ['accepting', 'settling', 'heartbeat', 'webhooks'] as const;
   return {
     ...Object.fromEntries(parts.map((part) => [part, timed(db[part])])),
     ...timed({ query: (statement, values) => db.query(statement, values) }),

@@ -47,16 +47,16 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
-/** The tasks of a node's workers. All workers of a node have the same tasks. */
+/** The tasks of a node's workers, by the pools that only they use. All workers of a node have the same tasks. */
 export type WorkerTasks = {
   workers: number;
-  accepts: boolean;
-  delivers: boolean;
-  notifies: boolean;
-  receives: boolean;
+  accept: boolean;
+  settle: boolean;
+  webhooks: boolean;
+  inbound: boolean;
 };
 
-/** Maximum number of connections per task in one worker. */
+/** Maximum number of connections per pool in one worker. */
 export type PoolSizes = Readonly<
   Record<'accept' | 'settle' | 'heartbeat' | 'webhooks' | 'inbound' | 'check' | 'read', number>
 >;
@@ -64,10 +64,10 @@ export type PoolSizes = Readonly<
 /** One worker with all tasks: for tests, commands and the supervisor. */
 export const SINGLE_WORKER: WorkerTasks = {
   workers: 1,
-  accepts: true,
-  delivers: true,
-  notifies: true,
-  receives: true,
+  accept: true,
+  settle: true,
+  webhooks: true,
+  inbound: true,
 };
 
 /** Connections for reads on one machine. Each worker has at least 2 and at most 4 of them. */
@@ -76,15 +76,18 @@ const READERS_PER_MACHINE = 16;
 export function poolSizes(tasks: WorkerTasks): PoolSizes {
   const readers = Math.floor(READERS_PER_MACHINE / tasks.workers);
   return {
-    accept: tasks.accepts ? 1 : 0,
-    settle: tasks.delivers ? 2 : 0,
+    accept: tasks.accept ? 1 : 0,
+    settle: tasks.settle ? 2 : 0,
     heartbeat: 1,
-    webhooks: tasks.notifies ? 1 : 0,
-    inbound: tasks.receives ? 3 : 0,
-    check: tasks.accepts ? 2 : 1,
+    webhooks: tasks.webhooks ? 1 : 0,
+    inbound: tasks.inbound ? 3 : 0,
+    check: tasks.accept ? 2 : 1,
     read: Math.min(4, Math.max(2, readers)),
   };
 }
+
+/** The pools that a worker cannot work without. Received mail is not among them: its sender retries. */
+const ESSENTIAL = ['accept', 'settle', 'heartbeat', 'webhooks', 'check', 'read'] as const;
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 20_000;
@@ -120,16 +123,15 @@ export class Database implements Queryable {
   /** Only for heartbeats: a lease must not expire because a settlement waits for a lock. */
   readonly heartbeat: Queryable;
   /** Only for webhooks, so that many events do not delay mail. */
-  readonly sendingWebhooks: Queryable;
+  readonly webhooks: Queryable;
   /** Only for received mail, so that many bounces do not delay accepted mail. */
-  readonly receiving: Queryable & Pick<Database, 'transaction'>;
+  readonly inbound: Queryable & Pick<Database, 'transaction'>;
   /** For authentication and for the storage limit, so that long reads do not delay requests. */
   readonly checking: Queryable;
   readonly #pools: readonly Pool[];
   readonly #readers: Pool;
   /** One connection is always left for short reads. */
   readonly #longReads: Turns;
-  /** The pools that a worker cannot work without. Received mail is not among them: its sender retries. */
   readonly #essential: readonly Pool[];
 
   constructor(
@@ -140,54 +142,42 @@ export class Database implements Queryable {
     const sizes = options.sizes ?? poolSizes(SINGLE_WORKER);
     const role: SessionSettings = options.role === null ? {} : { role: options.role };
     const servers = new Servers(address);
-    const openPool = (
-      max: number,
-      taskSettings: SessionSettings,
-      task: string,
-      timeoutMs: number,
+    const open = (
+      name: keyof PoolSizes,
+      poolSettings: SessionSettings,
+      timeoutMs = STATEMENT_TIMEOUT_MS,
     ): Pool =>
       // A pool of size 0 still opens one connection when it is used.
-      new Pool(Math.max(1, max), servers, {
-        name: `letterhaus ${options.name} ${task}`,
+      new Pool(Math.max(1, sizes[name]), servers, {
+        name: `letterhaus ${options.name} ${name}`,
         settings: {
           ...role,
           ...COMMON_SETTINGS,
           statement_timeout: `${timeoutMs / 1_000}s`,
-          ...taskSettings,
+          ...poolSettings,
         },
         timeoutMs: connectTimeoutMs,
         queryTimeoutMs: timeoutMs + 1_000,
       });
-    const accepting = openPool(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
-    const settling = openPool(sizes.settle, SHORT_LOCK_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
-    const heartbeat = openPool(sizes.heartbeat, HOT_SETTINGS, 'heartbeat', HEARTBEAT_TIMEOUT_MS);
-    const sendingWebhooks = openPool(
-      sizes.webhooks,
-      HOT_SETTINGS,
-      'webhooks',
-      STATEMENT_TIMEOUT_MS,
-    );
-    const receiving = openPool(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
-    const checking = openPool(sizes.check, SHORT_LOCK_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
-    this.#readers = openPool(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
+    const pools: Record<keyof PoolSizes, Pool> = {
+      accept: open('accept', HOT_SETTINGS),
+      settle: open('settle', SHORT_LOCK_SETTINGS),
+      heartbeat: open('heartbeat', HOT_SETTINGS, HEARTBEAT_TIMEOUT_MS),
+      webhooks: open('webhooks', HOT_SETTINGS),
+      inbound: open('inbound', HOT_SETTINGS),
+      check: open('check', SHORT_LOCK_SETTINGS),
+      read: open('read', {}),
+    };
+    this.accepting = pools.accept;
+    this.settling = pools.settle;
+    this.heartbeat = pools.heartbeat;
+    this.webhooks = pools.webhooks;
+    this.inbound = pools.inbound;
+    this.checking = pools.check;
+    this.#readers = pools.read;
     this.#longReads = new Turns({ count: sizes.read - 1, perOwner: sizes.read - 2 });
-    this.accepting = accepting;
-    this.settling = settling;
-    this.heartbeat = heartbeat;
-    this.sendingWebhooks = sendingWebhooks;
-    this.receiving = receiving;
-    this.checking = checking;
-    const essential: [Pool, number][] = [
-      [accepting, sizes.accept],
-      [settling, sizes.settle],
-      [heartbeat, sizes.heartbeat],
-      [sendingWebhooks, sizes.webhooks],
-      [checking, sizes.check],
-      [this.#readers, sizes.read],
-    ];
-    this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
-    const writerPools = [accepting, settling, heartbeat, sendingWebhooks, receiving];
-    this.#pools = [...writerPools, checking, this.#readers];
+    this.#essential = ESSENTIAL.filter((name) => sizes[name] > 0).map((name) => pools[name]);
+    this.#pools = Object.values(pools);
   }
 
   query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {

@@ -132,7 +132,7 @@ test('events about an email have its fields, although these are not stored with 
   );
   assert.ok(stored!.bytes < 300, `${stored!.bytes} bytes are stored`);
 
-  const claimed = await claimWebhooks(db.sendingWebhooks, leaseId, [
+  const claimed = await claimWebhooks(db.webhooks, leaseId, [
     { ...sender, endpointId, lowWaterMs: -Infinity, max: 10 },
   ]);
   const queued = claimed.find(({ eventId }) => eventId === delivered.eventId);

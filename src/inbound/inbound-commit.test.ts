@@ -46,8 +46,8 @@ test('a report about a locked email does not block the others', async () => {
   await db.query('delete from queue');
 
   const own = new Database(database.address, { role: APP_ROLE, name: 'inbound' });
-  await own.receiving.query(`set lock_timeout = '300ms'`);
-  const store = new ReportStore(own.receiving, { onWebhooksQueued: () => {} });
+  await own.inbound.query(`set lock_timeout = '300ms'`);
+  const store = new ReportStore(own.inbound, { onWebhooksQueued: () => {} });
   const [locked, ...others] = emails;
   await db.transaction(async (tx) => {
     await tx.query('select from emails where project_id = $1 and id = $2 for update', [

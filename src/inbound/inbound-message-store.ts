@@ -142,7 +142,7 @@ export class InboundMessageStore {
   readonly #commits: GroupCommit<NewInboundMessage, UnmatchedResult>;
 
   /** @param options.ringBytesMax maximum size of the table on disk; must be equal on all nodes */
-  constructor(db: Database['receiving'], { ringBytesMax }: { ringBytesMax: number }) {
+  constructor(db: Database['inbound'], { ringBytesMax }: { ringBytesMax: number }) {
     const segmentBytesMax = Math.floor(ringBytesMax / SEGMENTS);
     this.#commits = new GroupCommit({
       commit: (batch) => db.transaction((tx) => commitUnmatched(tx, batch, segmentBytesMax)),

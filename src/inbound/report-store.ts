@@ -58,7 +58,7 @@ const SINGLE_LOCK_TIMEOUT_MS = 50;
 export class ReportStore {
   readonly #commits: GroupCommit<InboundItem, InboundResult>;
 
-  constructor(db: Database['receiving'], options: ReportStoreOptions) {
+  constructor(db: Database['inbound'], options: ReportStoreOptions) {
     this.#commits = new GroupCommit({
       commit: (batch) => commitTogetherOrSingly(db, batch, options),
       sizeBytes: ({ message }) => message.content.length + 2_000,
@@ -76,7 +76,7 @@ export class ReportStore {
 
 /** A locked row fails only its own report, which the sender retries. */
 async function commitTogetherOrSingly(
-  db: Database['receiving'],
+  db: Database['inbound'],
   batch: readonly InboundItem[],
   options: ReportStoreOptions,
 ): Promise<(InboundResult | Promise<InboundResult>)[]> {
@@ -96,7 +96,7 @@ async function commitTogetherOrSingly(
 }
 
 async function commitBatch(
-  db: Database['receiving'],
+  db: Database['inbound'],
   batch: readonly InboundItem[],
   { onWebhooksQueued, onSettled, lockTimeoutMs }: ReportStoreOptions & { lockTimeoutMs?: number },
 ): Promise<InboundResult[]> {

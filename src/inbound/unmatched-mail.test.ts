@@ -61,7 +61,7 @@ async function keepAtLast(store: InboundMessageStore, one: NewInboundMessage): P
  */
 async function flood(messages: { count: number; contentBytes: number }): Promise<string[]> {
   const workers = [1, 2, 3].map(() => new Database(database.address, { role: null, name: 'test' }));
-  const stores = workers.map(({ receiving }) => new InboundMessageStore(receiving, RING));
+  const stores = workers.map(({ inbound }) => new InboundMessageStore(inbound, RING));
   const ids: string[] = [];
   const PER_ROUND = 180;
   for (let count = 0; count < messages.count; count += PER_ROUND) {
@@ -97,7 +97,7 @@ test('while a backup reads the table, no segment is emptied and the sender is de
   const backup = await connectAsOwner(database.address, 'test');
   await backup.query('begin');
   await backup.query('select count(*) from inbound_unmatched');
-  const store = new InboundMessageStore(db.receiving, RING);
+  const store = new InboundMessageStore(db.inbound, RING);
   const [{ bytes: before } = { bytes: 0 }] = await db.query<{ bytes: number }>(
     'select bytes::float8 as bytes from unmatched_ring',
   );
@@ -110,7 +110,7 @@ test('while a backup reads the table, no segment is emptied and the sender is de
 });
 
 test('unmatched mail is listed and shown with other mail, and removed after seven days', async () => {
-  const store = new InboundMessageStore(db.receiving, RING);
+  const store = new InboundMessageStore(db.inbound, RING);
   const one = message(500);
   await store.keep(one);
   const [newest] = await listInbound(db, { limit: 1, kind: 'other', before: null });

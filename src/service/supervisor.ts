@@ -244,10 +244,10 @@ function workerTasksOf(
   const parts = only ?? WORKER_PARTS;
   return {
     workers: workers ?? availableParallelism(),
-    accepts: parts.includes('api') || submissionPorts.length > 0,
-    delivers: parts.includes('delivery'),
-    notifies: parts.includes('webhooks'),
-    receives: inboundPort !== null,
+    accept: parts.includes('api') || submissionPorts.length > 0,
+    settle: parts.includes('delivery'),
+    webhooks: parts.includes('webhooks'),
+    inbound: inboundPort !== null,
   };
 }
 

@@ -60,7 +60,7 @@ test('a service with nine workers accepts and sends, and leaves database connect
   const { rows } = await others[0]!.query<{ max: number }>(
     `select current_setting('max_connections')::int as max`,
   );
-  const work = { ...SINGLE_WORKER, receives: false, workers: 9 };
+  const work = { ...SINGLE_WORKER, inbound: false, workers: 9 };
   assert.ok(
     rows[0]!.max >= connectionNeeds(work).connectionsMax + 30,
     `${rows[0]!.max} connections`,

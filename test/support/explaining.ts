@@ -56,10 +56,7 @@ export type ExplainingDatabase = AsyncDisposable & {
 };
 
 /** The compiler reports a renamed pool here. */
-type Pool = keyof Pick<
-  Database,
-  'accepting' | 'settling' | 'heartbeat' | 'sendingWebhooks' | 'receiving'
->;
+type Pool = keyof Pick<Database, 'accepting' | 'settling' | 'heartbeat' | 'webhooks' | 'inbound'>;
 
 const READER_SETTINGS = { plan_cache_mode: 'force_custom_plan' };
 
@@ -75,8 +72,8 @@ export async function explainingDatabase(
     accepting: hot,
     settling: hot,
     heartbeat: hot,
-    sendingWebhooks: hot,
-    receiving: hot,
+    webhooks: hot,
+    inbound: hot,
   };
   const db = {
     ...pools,

@@ -43,7 +43,7 @@ function itemAbout(
 /** Settles reports about open, delivered and sent emails: nothing, a bounce, a delivery. */
 async function settleReports(stage: Stage): Promise<void> {
   const { db } = stage;
-  const store = new ReportStore(db.receiving, { onWebhooksQueued: () => {} });
+  const store = new ReportStore(db.inbound, { onWebhooksQueued: () => {} });
   const batch = await acceptBatch(stage);
   const settling = new SettleStore(db.settling, { ...SETTLING, leaseId: () => stage.leaseId });
   const ended = batch.filter((_, index) => index % 3 > 0);
@@ -61,15 +61,15 @@ async function settleReports(stage: Stage): Promise<void> {
 
 /** Keeps unmatched mail in the current segment, and where the next one must be emptied. */
 async function keepUnmatched(stage: Stage): Promise<void> {
-  const store = new InboundMessageStore(stage.db.receiving, { ringBytesMax: 8 * 2_000 });
+  const store = new InboundMessageStore(stage.db.inbound, { ringBytesMax: 8 * 2_000 });
   const batch = await acceptBatch(stage);
   await Promise.all(batch.map((email) => store.keep(itemAbout(email, 'bounced').message)));
 }
 
 async function lookUp({ db, sender, someEmailId }: Stage): Promise<void> {
   const emailId = someEmailId;
-  await findSentRecipient(db.receiving, { domain: 'acme.com', emailId, position: 0 });
-  await hasDomain(db.receiving, 'acme.com');
+  await findSentRecipient(db.inbound, { domain: 'acme.com', emailId, position: 0 });
+  await hasDomain(db.inbound, 'acme.com');
   const [newest] = await listInbound(db, { limit: 20, kind: 'bounce', before: null });
   await findInbound(db, newest?.id ?? newId());
   await forgetInbound(db, { contentH: 24, projectId: null });

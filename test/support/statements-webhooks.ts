@@ -39,14 +39,14 @@ export async function filterStreams({ db, sender }: Stage): Promise<void> {
 
 export async function notifyBatch(stage: Stage): Promise<void> {
   const { db, leaseId, sender, deadEndpointId } = stage;
-  await webhooks.findDueEndpoints(db.sendingWebhooks, Date.now() - 250);
+  await webhooks.findDueEndpoints(db.webhooks, Date.now() - 250);
   const { projectId } = sender;
   const endpoint = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, max: 32 };
-  const claimed = await webhooks.claimWebhooks(db.sendingWebhooks, leaseId, [endpoint]);
+  const claimed = await webhooks.claimWebhooks(db.webhooks, leaseId, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   const claims = released.map((claim) => ({ ...claim, delayMs: 0 }));
-  await webhooks.WEBHOOKS.release(db.sendingWebhooks, claims);
-  const outcomes = new WebhookOutcomes(db.sendingWebhooks, {
+  await webhooks.WEBHOOKS.release(db.webhooks, claims);
+  const outcomes = new WebhookOutcomes(db.webhooks, {
     ...SETTLING,
     leaseId: () => leaseId,
     onSettled: () => {},
@@ -68,7 +68,7 @@ export async function closedEndpoint({ db, sender }: Stage): Promise<void> {
   await recordEvent(db, { scope: sender, type: 'domain.created', data: {} });
   await endpoints.deleteEndpoint(db, sender, id);
   const closed = { projectId: sender.projectId, endpointId: id };
-  await webhooks.failPendingDeliveries(db.sendingWebhooks, closed, 500);
+  await webhooks.failPendingDeliveries(db.webhooks, closed, 500);
 }
 
 export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {
@@ -121,11 +121,11 @@ export async function useReplays({ db, sender, endpointId, deadEndpointId }: Sta
     await replays.findRunningReplay(db, sender, id);
     await replays.findReplay(db, sender, { endpointId: id, id: replay?.id ?? newId() });
   }
-  await replays.advanceReplays(db.sendingWebhooks);
+  await replays.advanceReplays(db.webhooks);
   await db.query(`update webhook_endpoints set status = 'disabled' where project_id = $1`, [
     sender.projectId,
   ]);
-  await replays.advanceReplays(db.sendingWebhooks);
+  await replays.advanceReplays(db.webhooks);
   await db.query(`update webhook_endpoints set status = 'enabled' where project_id = $1`, [
     sender.projectId,
   ]);

@@ -480,7 +480,7 @@ export const AFTER_A_DEATH: readonly Exercise[] = [
     asks: Infinity,
     run: async ({ db, leaseId }) => {
       await queue.RECIPIENTS.findUnknown(db.settling, leaseId, []);
-      await WEBHOOKS.findUnknown(db.sendingWebhooks, leaseId, []);
+      await WEBHOOKS.findUnknown(db.webhooks, leaseId, []);
     },
   },
   {

@@ -14,13 +14,13 @@ import { memoryLimitBytes, sizedSettings } from '../embedded/cluster.ts';
 import { GIB } from '../../lib/units.ts';
 
 const EVERYTHING: WorkerTasks = SINGLE_WORKER;
-const SENDING_ONLY: WorkerTasks = { ...EVERYTHING, receives: false };
+const SENDING_ONLY: WorkerTasks = { ...EVERYTHING, inbound: false };
 
 test('a worker keeps connections only for its work, and fewer readers beside many workers', () => {
   assert.equal(connectionNeeds(EVERYTHING).perWorker, 14);
   assert.equal(connectionNeeds(SENDING_ONLY).perWorker, 11);
   assert.equal(connectionNeeds({ ...SENDING_ONLY, workers: 16 }).perWorker, 9);
-  const apiOnly = { workers: 1, accepts: true, delivers: false, notifies: false, receives: false };
+  const apiOnly = { workers: 1, accept: true, settle: false, webhooks: false, inbound: false };
   assert.deepEqual(poolSizes(apiOnly), {
     accept: 1,
     settle: 0,

@@ -147,15 +147,15 @@ function inboundOptions(
   { config, db, secrets, log, onSettled, setup }: WorkerContext,
   { onWebhooksQueued, refusal, diskFull }: MailListeners,
 ): Pick<SmtpServerOptions<null>, 'handlers' | 'limits' | 'keptBytesMax'> {
-  const book = { db: db.receiving, secrets: () => secrets.deriveAll(RETURN_PATH) };
+  const book = { db: db.inbound, secrets: () => secrets.deriveAll(RETURN_PATH) };
   const receive = createReceive({
     book,
-    store: new ReportStore(db.receiving, { onWebhooksQueued, onSettled }),
-    unmatched: new InboundMessageStore(db.receiving, { ringBytesMax: config.unmatchedBytesMax }),
+    store: new ReportStore(db.inbound, { onWebhooksQueued, onSettled }),
+    unmatched: new InboundMessageStore(db.inbound, { ringBytesMax: config.unmatchedBytesMax }),
     rate: new UnmatchedRate(systemWorld, UNMATCHED_LIMITS),
     refusal,
     world: systemWorld,
-    db: db.receiving,
+    db: db.inbound,
     onWebhooksQueued,
     onMailboxFull: (failure) => void countFullMailbox({ db, log }, failure),
   });

@@ -32,7 +32,7 @@ function scene(t: TestContext) {
     ...SETTLING,
     world: { ...systemWorld, monotonicMs: () => clock.nowMs },
     log: { ...SETTLING.log, info() {}, warn() {}, error() {} },
-    db: { sendingWebhooks: { query } },
+    db: { webhooks: { query } },
     secrets: new SecretBox('x'.repeat(32)),
     resolver: { a: () => assert.fail(), aaaa: () => assert.fail() },
     guard: createAddressGuard({ allowPrivate: true }),

@@ -361,16 +361,16 @@ test('a claim whose reply was lost with the connection is released and repeated'
   let aheadMs = 0;
   let lost = 0;
   const world = { ...systemWorld, monotonicMs: () => performance.now() + aheadMs };
-  const sendingWebhooks: Queryable = {
+  const webhooks: Queryable = {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
-      const rows = await t.db.sendingWebhooks.query<Row>(statement, values);
+      const rows = await t.db.webhooks.query<Row>(statement, values);
       const isClaim = typeof statement === 'object' && statement.name === 'webhooks_claim';
       if (!isClaim || lost > 0) return rows;
       lost = rows.length;
       throw new DatabaseUnavailable('the connection broke');
     },
   };
-  await t.startLoop({ db: { sendingWebhooks }, world });
+  await t.startLoop({ db: { webhooks }, world });
   await waitFor(() => lost === 1, { what: 'the claim' });
   await waitForDelivery(t, [id, await t.emit()], hasStatus('delivered'));
   assert.ok(!receiver.ids().includes(eventId));

@@ -32,7 +32,7 @@ import {
 import { QUICK_MS, WebhookSender } from './sender.ts';
 
 export type WebhookLoopOptions = Omit<WebhookAttemptOptions, 'agents'> & {
-  db: Pick<Database, 'sendingWebhooks'>;
+  db: Pick<Database, 'webhooks'>;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   leaseId: () => string | null;
   /** Called before each POST. Returns whether no other worker can have reclaimed this worker's deliveries. */
@@ -66,7 +66,7 @@ export class WebhookLoop {
   #nextDeepSearchAtMs = -Infinity;
 
   constructor(options: WebhookLoopOptions) {
-    const db = options.db.sendingWebhooks;
+    const db = options.db.webhooks;
     this.#options = options;
     this.#lowWater = new LowWaterMark(options.world);
     this.#queue = new LeasedQueue({
@@ -129,7 +129,7 @@ export class WebhookLoop {
 
   /** Searches endpoints with deliveries that became due since the last search, and every two seconds farther back. */
   async #search(): Promise<void> {
-    const db = this.#options.db.sendingWebhooks;
+    const db = this.#options.db.webhooks;
     const nowMs = this.#options.world.monotonicMs();
     const isDeep = nowMs >= this.#nextDeepSearchAtMs;
     if (isDeep) this.#nextDeepSearchAtMs = nowMs + DEEP_SEARCH_EVERY_MS;
@@ -153,7 +153,7 @@ export class WebhookLoop {
   async #failPendingOfInactive(): Promise<void> {
     for (const endpoint of this.#inactive.values()) {
       const ended = await failPendingDeliveries(
-        this.#options.db.sendingWebhooks,
+        this.#options.db.webhooks,
         endpoint,
         FAIL_PENDING_BATCH,
       );
@@ -165,7 +165,7 @@ export class WebhookLoop {
   async #claimInTurn(leaseId: string): Promise<void> {
     const claims = this.#sender.mustWait ? [] : this.#endpoints.planClaims(CLAIM_MAX);
     if (claims.length === 0) return;
-    const claimed = await claimWebhooks(this.#options.db.sendingWebhooks, leaseId, claims);
+    const claimed = await claimWebhooks(this.#options.db.webhooks, leaseId, claims);
     failpoint('webhook_after_claim');
     this.#endpoints.recordClaim(claims, claimed);
     for (const delivery of claimed) void this.#send(delivery);
