@@ -110,6 +110,18 @@ test('a missing record is red with its value, and red for a bulk sender of each 
   assert.deepEqual(large, ['red', 'red', 'red']);
 });
 
+test('a record that verifies and can be better is yellow, with the improvement as its remedy', async () => {
+  const [domain] = await listLiveDomains(stored.db, NAME, 1);
+  const name = `${domain!.rsaSelector}._domainkey.${NAME}`;
+  const record = `v=DKIM1; k=rsa; p=${domain!.rsaPublicKey}`;
+  lab.dns.set(name, 'TXT', [record.replace(/p=(.{9})/, 'p=$1 ')]);
+  const findings = await lab.run(DOMAIN_RECORDS, { database, env });
+  lab.dns.set(name, 'TXT', [record]);
+  const found = 'The key holds white space, which is allowed, but some receivers fail on it.';
+  const { meaning, remedy } = findings.find((one) => one.found === found) ?? {};
+  assert.deepEqual([meaning, remedy], ['Some mail may fail DKIM.', 'Enter it without.']);
+});
+
 test('too many complaints are red for each company that counts them', async () => {
   await count({ ended: 2_000, complained: 60 });
   const complained = /^60 of 2000 recipients complained .* The limit is 0\.3 %/;

@@ -1,8 +1,8 @@
 /** Checks the records that authorise this installation to send for each domain, as receivers find them. */
 import type { Queryable } from '../../database/database.ts';
 import { readInstallationHosts, recordSetupOf } from '../../domains/domain-check.ts';
-import { type CheckedRecord, requiredRecords } from '../../domains/dns/records.ts';
-import { checkRecords } from '../../domains/dns/verify.ts';
+import { requiredRecords } from '../../domains/dns/records.ts';
+import { type ComparedRecord, compareRecords } from '../../domains/dns/verify.ts';
 import type { StoredDomain } from '../../domains/domain-store.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
@@ -41,7 +41,7 @@ async function checkStored(
   const installation = await readInstallationHosts(db, config);
   const expected = requiredRecords(recordSetupOf(domain, installation));
   const { name } = domain;
-  const records = await checkRecords(expected, { name, installation, resolver });
+  const records = await compareRecords(expected, { name, installation, resolver });
   const findings = records.flatMap((record) => judge(record, domain));
   if (domain.isKeyUnusable) {
     findings.push(
@@ -57,17 +57,19 @@ async function checkStored(
   return [green(`${name} has its DKIM, SPF and MX records.`, name)];
 }
 
-function judge(record: CheckedRecord, { name: domain }: StoredDomain): Finding[] {
-  const { type, name, value, priority, required, status, problem } = record;
+function judge(record: ComparedRecord, { name: domain }: StoredDomain): Finding[] {
+  const { record: purpose, type, name, value, priority, required, status, problem } = record;
   const subject = name;
-  if (status === 'dns_error') return [unknown(splitProblem(problem ?? '').found, { subject })];
+  if (problem === null) return [];
+  const [found, remedy] = [sentence(problem.mistake), sentence(problem.remedy)];
+  if (status === 'dns_error') return [unknown(found, { subject, remedy })];
   // The keys beside the one that signs now are optional, and so is Ed25519.
-  if (problem === null || (!required && status !== 'mismatch')) return [];
-  const { found, remedy } = splitProblem(problem);
+  if (!required && status !== 'mismatch') return [];
   const text = priority === undefined ? `"${value}"` : `${priority} ${value}`;
   const command = `letterhaus domains verify ${domain}`;
   if (status === 'verified') {
-    return [yellow(found, { subject, meaning: 'Some mail may fail SPF.', remedy, command })];
+    const meaning = `Some mail may fail ${purpose}.`;
+    return [yellow(found, { subject, meaning, remedy, command })];
   }
   return [
     (required ? red : yellow)(found, {
@@ -79,10 +81,4 @@ function judge(record: CheckedRecord, { name: domain }: StoredDomain): Finding[]
       command,
     }),
   ];
-}
-
-/** Makes two sentences of a problem in the form `there is no record: add it`. */
-function splitProblem(problem: string): { found: string; remedy: string } {
-  const [, found = problem, remedy = 'Correct it'] = /^(.*?): (.*)$/s.exec(problem) ?? [];
-  return { found: sentence(found), remedy: sentence(remedy) };
 }

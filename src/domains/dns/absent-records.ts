@@ -5,13 +5,14 @@
 import type { ExpectedRecord } from './records.ts';
 import type { DnsResult } from '../../net/dns/resolver.ts';
 import { looksLikeDkimKey } from './compare-dkim.ts';
+import type { RecordProblem } from './record-comparison.ts';
 import { type DnsLookups, nameWithinZone, organizationOf, zonesOf } from './zone-names.ts';
 
 export async function explainAbsence(
   expected: ExpectedRecord,
   domainName: string,
   lookups: DnsLookups,
-): Promise<string> {
+): Promise<RecordProblem> {
   const organization = organizationOf(domainName);
   const [organizationMx, misplaced, otherType] = await Promise.all([
     lookups.mx(organization),
@@ -19,13 +20,19 @@ export async function explainAbsence(
     findOtherType(expected, lookups),
   ]);
   if (organizationMx.kind === 'nxdomain') {
-    return `the domain ${organization} does not exist in DNS: check its spelling, or register it and set its name servers`;
+    return {
+      mistake: `the domain ${organization} does not exist in DNS`,
+      remedy: 'check its spelling, or register it and set its name servers',
+    };
   }
-  return misplaced ?? otherType ?? absenceSentence(expected);
+  return misplaced ?? otherType ?? absent(expected);
 }
 
-function absenceSentence({ type, name }: ExpectedRecord): string {
-  return `there is no ${type} record at ${name}: add it with the value shown; a new record can take an hour to be seen`;
+function absent({ type, name }: ExpectedRecord): RecordProblem {
+  return {
+    mistake: `there is no ${type} record at ${name}`,
+    remedy: 'add it with the value shown; a new record can take an hour to be seen',
+  };
 }
 
 /** Finds the record at a wrong name that DNS panels make from the right one. */
@@ -33,17 +40,17 @@ async function findMisplaced(
   expected: ExpectedRecord,
   domainName: string,
   lookups: DnsLookups,
-): Promise<string | null> {
+): Promise<RecordProblem | null> {
   const { name, type } = expected;
   const organization = organizationOf(domainName);
   const places = zonesOf(domainName).map((zone) => ({
     wrong: `${name}.${zone}`,
-    advice: `your DNS panel appended the zone name, so enter only "${nameWithinZone(name, zone)}" as its name`,
+    remedy: `your DNS panel appended the zone name, so enter only "${nameWithinZone(name, zone)}" as its name`,
   }));
   if (organization !== domainName) {
     places.push({
       wrong: `${nameWithinZone(name, domainName)}.${organization}`,
-      advice: `the sub-domain is missing, so enter "${nameWithinZone(name, organization)}" as its name`,
+      remedy: `the sub-domain is missing, so enter "${nameWithinZone(name, organization)}" as its name`,
     });
   }
   const isFound = await Promise.all(
@@ -51,7 +58,7 @@ async function findMisplaced(
   );
   const place = places[isFound.indexOf(true)];
   if (place === undefined) return null;
-  return `the ${type} record exists at ${place.wrong}: ${place.advice}`;
+  return { mistake: `the ${type} record exists at ${place.wrong}`, remedy: place.remedy };
 }
 
 /** Compares the values, too, because a wildcard matches every name. */
@@ -77,7 +84,7 @@ function hasRecord<T>(result: DnsResult<T>, test: (record: T) => boolean): boole
 async function findOtherType(
   expected: ExpectedRecord,
   lookups: DnsLookups,
-): Promise<string | null> {
+): Promise<RecordProblem | null> {
   const { name, type, record } = expected;
   const [cname, a, mx] = await Promise.all([
     lookups.cname(name),
@@ -85,14 +92,20 @@ async function findOtherType(
     lookups.mx(name),
   ]);
   if (cname.kind === 'records') {
-    return `there is a CNAME at ${name} (to ${cname.records.join(', ')}), which has no ${type} record: replace it with the ${type} record shown`;
+    return {
+      mistake: `there is a CNAME at ${name} (to ${cname.records.join(', ')}), which has no ${type} record`,
+      remedy: `replace it with the ${type} record shown`,
+    };
   }
-  if (a.kind === 'records') return wrongTypeSentence(expected, 'an A');
+  if (a.kind === 'records') return wrongType(expected, 'an A');
   // A return path has an MX beside its SPF. A DKIM name has none.
-  if (mx.kind === 'records' && record === 'DKIM') return wrongTypeSentence(expected, 'an MX');
+  if (mx.kind === 'records' && record === 'DKIM') return wrongType(expected, 'an MX');
   return null;
 }
 
-function wrongTypeSentence({ name, type }: ExpectedRecord, found: string): string {
-  return `there is ${found} record at ${name}, but no ${type} record: choose the type ${type} and enter the value shown`;
+function wrongType({ name, type }: ExpectedRecord, found: string): RecordProblem {
+  return {
+    mistake: `there is ${found} record at ${name}, but no ${type} record`,
+    remedy: `choose the type ${type} and enter the value shown`,
+  };
 }

@@ -4,6 +4,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { dkimSign, dkimVerify } from 'mailauth';
 import { compareDkim } from './compare-dkim.ts';
+import { problemText } from './record-comparison.ts';
 
 const RSA = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const RSA_KEY = RSA.publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
@@ -29,8 +30,8 @@ const DKIM_MISTAKES: Record<string, [string[], RegExp]> = {
   'foreign characters in the key': [[RSA_RECORD.replace('p=M', 'p=M\u200B')], /do not belong/],
   'the key alone': [[RSA_KEY], /holds only the key/],
   'another kind of key': [[ED_RECORD], /k=ed25519, but this key is of type rsa/],
-  'another version': [[RSA_RECORD.replace('DKIM1', 'DKIM2')], /must start with "v=DKIM1"/],
-  'the version at the end': [[`k=rsa; p=${RSA_KEY}; v=DKIM1`], /must start with "v=DKIM1"/],
+  'another version': [[RSA_RECORD.replace('DKIM1', 'DKIM2')], /does not start with "v=DKIM1"/],
+  'the version at the end': [[`k=rsa; p=${RSA_KEY}; v=DKIM1`], /does not start with "v=DKIM1"/],
   'signatures excluded': [[`${RSA_RECORD}; h=sha1`], /excludes sha256/],
   'mail excluded': [[`${RSA_RECORD}; s=tlsrpt`], /excludes mail/],
   'two keys': [[RSA_RECORD, `v=DKIM1; k=rsa; p=${OTHER_KEY}`], /2 TXT records at this name/],
@@ -42,7 +43,7 @@ for (const [mistake, [texts, said]] of Object.entries(DKIM_MISTAKES)) {
   test(`a DKIM record with ${mistake} is reported as such`, () => {
     const { status, problem } = compareDkim(RSA_RECORD, texts);
     assert.equal(status, 'mismatch');
-    assert.match(problem ?? '', said);
+    assert.match(problemText(problem) ?? '', said);
   });
 }
 
@@ -68,7 +69,7 @@ test('an independent verifier fails with another key', async () => {
 test('white space inside a key is valid, with advice to remove it', () => {
   const judged = compareDkim(RSA_RECORD, [RSA_RECORD.replace('p=MII', 'p=MI I')]);
   assert.equal(judged.status, 'verified');
-  assert.match(judged.problem ?? '', /white space/);
+  assert.match(problemText(judged.problem) ?? '', /white space/);
   assert.deepEqual(compareDkim(ED_RECORD, [ED_RECORD]), { status: 'verified', problem: null });
 });
 

@@ -25,21 +25,24 @@ export function compareMx(
   const { exchange } = competing;
   if (exchange === '.') {
     return mismatch(
-      `the MX declares that this name accepts no mail (null MX): replace it with ${host}`,
+      'the MX declares that this name accepts no mail (null MX)',
+      `replace it with ${host}`,
     );
   }
   if (zones.some((zone) => exchange === `${host}.${zone}`)) {
     return mismatch(
-      `the MX points to ${exchange}: your DNS panel appended the zone name, so end the value with a dot: "${host}."`,
+      `the MX points to ${exchange}`,
+      `your DNS panel appended the zone name, so end the value with a dot: "${host}."`,
     );
   }
   if (isIP(exchange) !== 0) {
-    return mismatch(`the MX holds an address (${exchange}), but must hold the name ${host}`);
+    return mismatch(`the MX holds an address (${exchange})`, `replace it with the name ${host}`);
   }
   if (records.length > others.length) {
     return mismatch(
-      `the MX ${exchange} has the same or a better priority than ours, so bounces would not reach this service: remove it`,
+      `the MX ${exchange} has the same or a better priority than ours, so bounces would not reach this service`,
+      'remove it',
     );
   }
-  return mismatch(`the MX points to ${exchange} instead of ${host}: replace it`);
+  return mismatch(`the MX points to ${exchange} instead of ${host}`, 'replace it');
 }

@@ -6,7 +6,7 @@ import { BlockList, isIP } from 'node:net';
 import { SPF_LOOKUPS_MAX } from '../spf/spf.ts';
 import type { SpfCoverage } from '../spf/coverage.ts';
 import { isSpf, parseSpf } from '../spf/record.ts';
-import { mismatch, type RecordComparison } from './record-comparison.ts';
+import { mismatch, type RecordComparison, TRY_AGAIN } from './record-comparison.ts';
 
 const COSTS_LOOKUP = /^[+?~-]?(include:|exists:|redirect=|(a|mx|ptr)([:/]|$))/;
 
@@ -28,7 +28,8 @@ export function compareSpf(
   if (found === undefined) return findNoSpf(texts);
   if (records.length > 1) {
     return mismatch(
-      `there are ${records.length} SPF records, which receivers treat as an error: merge them into "${mergeSpf(expected, records)}" and delete the others`,
+      `there are ${records.length} SPF records, which receivers treat as an error`,
+      `merge them into "${mergeSpf(expected, records)}" and delete the others`,
     );
   }
   const terms = termsOf(found);
@@ -41,17 +42,22 @@ export function compareSpf(
     const error = spfError(coverage?.error ?? null, suggestion);
     if (error !== null) return error;
     return mismatch(
-      `the SPF record does not name this service (${missing.join(' ')}): change it to "${mergeSpf(expected, records)}"`,
+      `the SPF record does not name this service (${missing.join(' ')})`,
+      `change it to "${mergeSpf(expected, records)}"`,
     );
   }
   const lookups = terms.filter((term) => COSTS_LOOKUP.test(term)).length;
   if (lookups > SPF_LOOKUPS_MAX) {
     return mismatch(
-      `the SPF record needs ${lookups} DNS look-ups and receivers stop after ${SPF_LOOKUPS_MAX}: remove what you no longer use`,
+      `the SPF record needs ${lookups} DNS look-ups and receivers stop after ${SPF_LOOKUPS_MAX}`,
+      'remove what you no longer use',
     );
   }
   if (missing.length === 0) return { status: 'verified', problem: null };
-  const problem = `the SPF record does not name all sending hosts (${missing.join(' ')}), whose mail fails SPF: change it to "${mergeSpf(expected, records)}"`;
+  const problem = {
+    mistake: `the SPF record does not name all sending hosts (${missing.join(' ')}), whose mail fails SPF`,
+    remedy: `change it to "${mergeSpf(expected, records)}"`,
+  };
   return { status: 'verified', problem };
 }
 
@@ -59,24 +65,27 @@ function spfError(error: SpfCoverage['error'], suggestion: string | null): Recor
   if (error === null) return null;
   const { result, why } = error;
   if (result === 'temperror') {
-    const problem = `DNS gave no answer about a part of the SPF record, so nothing is known about it: ${why}; try again in a few minutes`;
-    return { status: 'dns_error', problem };
+    const mistake = `DNS gave no answer about a part of the SPF record, so nothing is known about it (${why})`;
+    return { status: 'dns_error', problem: { mistake, remedy: TRY_AGAIN } };
   }
   const advice =
     suggestion === null ? 'correct it' : `correct that, or change the record to "${suggestion}"`;
-  return mismatch(`receivers treat the SPF record as an error, because ${why}: ${advice}`);
+  return mismatch(`receivers treat the SPF record as an error, because ${why}`, advice);
 }
 
 function findNoSpf(texts: readonly string[]): RecordComparison {
   if (texts.some((text) => /^[\s"'“”]+v=spf1/i.test(text))) {
     return mismatch(
-      'the SPF record starts with a quotation mark or a space: enter it without, from "v=spf1" on',
+      'the SPF record starts with a quotation mark or a space',
+      'enter it without, from "v=spf1" on',
     );
   }
   return {
     status: 'missing',
-    problem:
-      'there are TXT records at this name, but none that starts with "v=spf1": add the value shown',
+    problem: {
+      mistake: 'there are TXT records at this name, but none that starts with "v=spf1"',
+      remedy: 'add the value shown',
+    },
   };
 }
 

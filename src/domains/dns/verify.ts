@@ -15,7 +15,12 @@ import { explainAbsence } from './absent-records.ts';
 import { compareDkim } from './compare-dkim.ts';
 import { compareMx } from './compare-mx.ts';
 import { compareSpf, mechanismsOf } from './compare-spf.ts';
-import type { RecordComparison } from './record-comparison.ts';
+import {
+  problemText,
+  type RecordComparison,
+  type RecordProblem,
+  TRY_AGAIN,
+} from './record-comparison.ts';
 import { type DnsLookups, zonesOf } from './zone-names.ts';
 import { type Advice, adviseOn, type Source, toAdvice } from './advice.ts';
 import {
@@ -48,6 +53,11 @@ type CheckContext = {
   resolver: DnsLookups;
 };
 
+type LookupContext = Pick<CheckContext, 'name' | 'installation'> & { lookups: DnsLookups };
+
+/** @property problem its two parts apart, as the doctor shows them */
+export type ComparedRecord = Omit<CheckedRecord, 'problem'> & Pick<RecordComparison, 'problem'>;
+
 /** A check makes at most three look-ups in a row, each with these options. */
 const FRESH: LookupOptions = { fresh: true, budgetMs: 10_000 };
 /** Limit on the records shown. Other services may have many long TXT records at the name. */
@@ -60,19 +70,19 @@ export async function checkDomain(
 ): Promise<DomainCheck> {
   const lookups = freshLookups(context.resolver);
   const [records, findings] = await Promise.all([
-    checkRecords(expected, context),
+    Promise.all(expected.map((record) => checkRecord(record, { ...context, lookups }))),
     adviseOn({ ...context, sources: context.sources ?? [], lookups }),
   ]);
   return summarize(records, findings.map(toAdvice));
 }
 
-/** The same without advice. */
-export function checkRecords(
+/** The same check with mistake and remedy apart, and without advice. */
+export function compareRecords(
   expected: readonly ExpectedRecord[],
   context: Pick<CheckContext, 'name' | 'installation' | 'resolver'>,
-): Promise<CheckedRecord[]> {
+): Promise<ComparedRecord[]> {
   const lookups = freshLookups(context.resolver);
-  return Promise.all(expected.map((record) => checkRecord(record, { ...context, lookups })));
+  return Promise.all(expected.map((record) => compareRecord(record, { ...context, lookups })));
 }
 
 /**
@@ -134,18 +144,22 @@ export function switchToNextKeys({ records, advice }: DomainCheck): DomainCheck 
 
 export async function checkRecord(
   expected: ExpectedRecord,
-  {
-    name: domainName,
-    installation,
-    lookups,
-  }: Pick<CheckContext, 'name' | 'installation'> & { lookups: DnsLookups },
+  context: LookupContext,
 ): Promise<CheckedRecord> {
+  const compared = await compareRecord(expected, context);
+  return { ...compared, problem: problemText(compared.problem) };
+}
+
+async function compareRecord(
+  expected: ExpectedRecord,
+  { name: domainName, installation, lookups }: LookupContext,
+): Promise<ComparedRecord> {
   const explainMissing = () => explainAbsence(expected, domainName, lookups);
   if (expected.type === 'MX') {
     const response = await lookups.mx(expected.name);
     const names = [expected.value, ...installation.hosts.map(({ name }) => name)];
     const ownNames = names.map((name) => name.toLowerCase());
-    return checkResponse(expected, response, {
+    return compareResponse(expected, response, {
       toText: ({ preference, exchange }: MxRecord) => `${preference} ${exchange}`,
       compare: (records) => compareMx(ownNames, records, zonesOf(domainName)),
       explainMissing,
@@ -153,7 +167,7 @@ export async function checkRecord(
   }
   const response = await lookups.txt(expected.name);
   if (expected.record === 'DKIM') {
-    return checkResponse(expected, response, {
+    return compareResponse(expected, response, {
       toText: (text: string) => text,
       compare: (texts) => compareDkim(expected.value, texts),
       explainMissing,
@@ -169,7 +183,7 @@ export async function checkRecord(
           lookups,
         })
       : null;
-  return checkResponse(expected, response, {
+  return compareResponse(expected, response, {
     toText: (text: string) => text,
     compare: (texts) => compareSpf(expected.value, texts, sufficient, coverage),
     explainMissing,
@@ -179,26 +193,31 @@ export async function checkRecord(
 type RecordRules<DnsRecord> = {
   toText: (record: DnsRecord) => string;
   compare: (records: readonly DnsRecord[]) => RecordComparison;
-  explainMissing: () => Promise<string>;
+  explainMissing: () => Promise<RecordProblem>;
 };
 
-async function checkResponse<DnsRecord>(
+async function compareResponse<DnsRecord>(
   expected: ExpectedRecord,
   response: DnsResult<DnsRecord>,
   { toText, compare, explainMissing }: RecordRules<DnsRecord>,
-): Promise<CheckedRecord> {
+): Promise<ComparedRecord> {
   if (response.kind === 'records') {
     const found = response.records
       .slice(0, FOUND_MAX)
       .map((record) => printable(toText(record)).slice(0, FOUND_CHARACTERS_MAX));
     const { status, problem } = compare(response.records);
-    return { ...expected, found, status, problem: problem && printable(problem) };
+    return { ...expected, found, status, problem: problem && printableProblem(problem) };
   }
   if (response.kind === 'error') {
-    const problem = `DNS gave no answer, so nothing is known about this record: ${response.message}; try again in a few minutes`;
+    const mistake = `DNS gave no answer, so nothing is known about this record (${response.message})`;
+    const problem = { mistake, remedy: TRY_AGAIN };
     return { ...expected, found: [], status: 'dns_error', problem };
   }
   return { ...expected, found: [], status: 'missing', problem: await explainMissing() };
+}
+
+function printableProblem({ mistake, remedy }: RecordProblem): RecordProblem {
+  return { mistake: printable(mistake), remedy: printable(remedy) };
 }
 
 /** Replaces control characters of DNS texts, because PostgreSQL refuses NUL and terminals obey ESC. */
