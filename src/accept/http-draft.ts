@@ -21,6 +21,7 @@ import { recipientUrls } from './content/recipient-urls.ts';
 import type { RenderedTemplate } from '../templates/rendering.ts';
 import type { TemplateService } from '../templates/templates.ts';
 import { RequestWork } from '../templates/work.ts';
+import { isTracing, readTraceparent } from '../lib/tracing/spans.ts';
 import { domainOf } from '../mail/address.ts';
 import { peekLimit } from '../accounts/limits/limit-store.ts';
 import { type Limit, limitRefusal } from '../core/limits.ts';
@@ -66,8 +67,11 @@ export function createDraftMaker(
       (downloads ??= services.attachmentUrls.forRequest({ projectId, ...resources })),
   };
   const rendering = new TemplateRendering(services, caller, resources);
+  const traced = withTraceOf(request);
   return async ({ template, subject, ...rest }) => {
-    if (template == null) return draftWithDownloads({ ...rest, subject: subject ?? '' }, context);
+    if (template == null) {
+      return traced(await draftWithDownloads({ ...rest, subject: subject ?? '' }, context));
+    }
     const own = subject ? { subject } : {};
     // Checks the other fields first, so that an invalid email is not rendered.
     const blank = parseDraft({ ...rest, ...PLACEHOLDERS, ...own }, context.rules);
@@ -78,8 +82,17 @@ export function createDraftMaker(
     const rendered = await rendering.contentOf(wanted, from);
     if (isRefusal(rendered)) return rendered;
     const draft = await draftWithDownloads({ ...rest, ...rendered, ...own }, context);
-    return isRefusal(draft) ? toTemplateRefusal(draft) : draft;
+    return isRefusal(draft) ? toTemplateRefusal(draft) : traced(draft);
   };
+}
+
+/** Returns the function that adds the trace of the request to its drafts, while an SDK records traces. */
+function withTraceOf({ headers }: FastifyRequest) {
+  const traceparent = isTracing() ? readTraceparent(headers['traceparent']) : null;
+  return <Draft extends EmailDraft | Refusal>(draft: Draft): Draft | EmailDraft =>
+    traceparent === null || isRefusal(draft)
+      ? draft
+      : { ...draft, email: { ...draft.email, traceparent } };
 }
 
 /** Placeholders for the check before rendering. */

@@ -54,6 +54,7 @@ export const CONTENT_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'attachments', type: 'json', value: ({ attachments }) => attachmentPieces(attachments) },
   { name: 'unsubscribe_url', type: 'text', value: ({ unsubscribeUrl }) => unsubscribeUrl },
   { name: 'raw', type: 'bytea', value: ({ submitted }) => submitted?.raw ?? null },
+  { name: 'traceparent', type: 'text', value: ({ traceparent }) => traceparent ?? null },
   { name: 'dsn', type: 'json', value: ({ dsn }) => (dsn ? JSON.stringify(dsn) : null) },
 ];
 

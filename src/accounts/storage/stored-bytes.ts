@@ -28,6 +28,7 @@ const FIELD_BYTES: Record<keyof Email, 'small' | ((email: Email) => number)> = {
   tracking: 'small',
   submitted: ({ submitted }) => submitted?.raw.length ?? 0,
   dsn: 'small',
+  traceparent: 'small',
 };
 
 const COUNTED = Object.values(FIELD_BYTES).filter((bytesOf) => bytesOf !== 'small');

@@ -8,6 +8,7 @@
  *
  * Test mail takes the same steps, except that simulator.ts replies in place of a server. It cannot reach a network.
  */
+import { inSpan, isTracing, type OpenSpan, type SpanOptions } from '../../lib/tracing/spans.ts';
 import { domainOf } from '../../mail/address.ts';
 import { Unsignable } from '../../mail/dkim.ts';
 import { findLastReason } from '../../emails/email-store.ts';
@@ -62,7 +63,11 @@ type Defer = Extract<Disposition, { kind: 'defer' }>;
 
 export function createDeliver(options: DeliverOptions): Deliver {
   const settler = new OutcomeSettler(options);
-  return async (delivery, cutoff) => {
+  const deliver = async (
+    delivery: Delivery,
+    cutoff: Cutoff,
+    span: OpenSpan | null,
+  ): Promise<DeliverResult> => {
     const earlyOutcome = await outcomeBeforeAttempt(delivery, options);
     const planned =
       earlyOutcome === null
@@ -77,8 +82,38 @@ export function createDeliver(options: DeliverOptions): Deliver {
     );
     if (disposition.kind === 'release') return disposition;
     await settler.settle(delivery, disposition);
+    traceOutcome(span, disposition);
     return { kind: 'settled' };
   };
+  return (delivery, cutoff) =>
+    isTracing()
+      ? inSpan('deliver', spanOf(delivery), (span) => deliver(delivery, cutoff, span))
+      : deliver(delivery, cutoff, null);
+}
+
+/** The span of an attempt links to the one that accepted the email, minutes before. */
+function spanOf({ message, attempts, provider, address }: Delivery): SpanOptions {
+  return {
+    kind: 'client',
+    link: message.traceparent ?? null,
+    attributes: {
+      'letterhaus.project.id': message.projectId,
+      'letterhaus.environment': message.environment,
+      'letterhaus.email.id': message.id,
+      'letterhaus.recipient.domain': domainOf(address),
+      'letterhaus.provider': provider,
+      'letterhaus.attempt': attempts + 1,
+    },
+  };
+}
+
+function traceOutcome(span: OpenSpan | null, { outcome }: Settle): void {
+  span?.set({
+    'letterhaus.outcome': outcome.status,
+    'server.address': outcome.smtp?.mx ?? undefined,
+    'smtp.response.status_code': outcome.smtp?.code ?? undefined,
+  });
+  if (outcome.reason !== null) span?.fail(outcome.reason.category);
 }
 
 /** Returns the outcome of a delivery that must not be attempted, because facts changed since the accept; else null. */

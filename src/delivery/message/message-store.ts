@@ -37,7 +37,7 @@ select emails.project_id, emails.environment, emails.id, emails.created_at, emai
        emails.domain_id, emails.dual_signed, emails.from_address, emails.from_name, emails.to_list,
        emails.cc_list, emails.reply_to,
        emails.subject, emails.tags, emails.metadata, contents.headers,
-       contents.unsubscribe_url, contents.tls, contents.tracking, contents.dsn, emails.message_id${content}
+       contents.unsubscribe_url, contents.tls, contents.tracking, contents.dsn, contents.traceparent, emails.message_id${content}
   from emails
   ${join} contents
     on contents.project_id = emails.project_id and contents.email_id = emails.id
@@ -74,6 +74,7 @@ type HeadRow = {
   tls: Email['tls'];
   tracking: string | null;
   dsn: Dsn | null;
+  traceparent: string | null;
   message_id: string | null;
 };
 
@@ -138,6 +139,7 @@ function headOfRow(row: HeadRow): MessageHead {
     tracking: parseTracking(row.tracking),
     submitted: row.message_id === null ? null : { messageId: row.message_id },
     ...(row.dsn && { dsn: row.dsn }),
+    ...(row.traceparent && { traceparent: row.traceparent }),
   };
 }
 
@@ -150,6 +152,18 @@ function messageOf(row: MessageRow): StoredMessage {
     attachments: row.attachments ?? [],
     submitted: raw === null || messageId === null ? null : { raw, messageId },
   };
+}
+
+const TRACEPARENT = `
+select traceparent from contents where project_id = $1 and email_id = $2`;
+
+/** Returns the trace in which an email was accepted; null: none was recorded, or its content is deleted. */
+export async function findTraceparent(
+  db: Queryable,
+  { projectId, emailId }: { projectId: string; emailId: string },
+): Promise<string | null> {
+  const rows = await db.query<{ traceparent: string | null }>(TRACEPARENT, [projectId, emailId]);
+  return rows[0]?.traceparent ?? null;
 }
 
 const SENT_SHA256 = `

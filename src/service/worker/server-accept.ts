@@ -2,6 +2,7 @@
 import { type AcceptEmail, type AcceptOptions, createAccept } from '../../accept/accept.ts';
 import type { AcceptResult } from '../../accept/accept-results.ts';
 import { type AcceptBatch, createAcceptBatch } from '../../accept/email-batch.ts';
+import { tracedAccept, tracedAcceptBatch } from './traced-accept.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { logLostEmails } from '../../accept/store/lost-emails.ts';
 import { StorageAccount } from '../../accounts/storage/storage-account.ts';
@@ -54,8 +55,8 @@ export function createAccepting(
     }
     return result;
   };
-  const accept = createAccept(options);
-  const acceptBatch = createAcceptBatch(options);
+  const accept = tracedAccept(createAccept(options));
+  const acceptBatch = tracedAcceptBatch(createAcceptBatch(options));
   return {
     accept: (...request) => measure(() => accept(...request)),
     acceptBatch: (...request) => measure(() => acceptBatch(...request)),

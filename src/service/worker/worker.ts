@@ -5,6 +5,8 @@
 import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
 import { armWorker } from '../machine/failpoints.ts';
+import packageFile from '../../../package.json' with { type: 'json' };
+import { loadTracing } from '../../lib/tracing/spans.ts';
 import { errorText, logUncaught } from '../machine/log.ts';
 import type { Unready } from '../../core/unready.ts';
 import { dropTo, loadLazyCode } from '../machine/privileges.ts';
@@ -89,6 +91,7 @@ process.on('message', (message: ToWorker) => {
 async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Promise<void> {
   try {
     if (setup.user !== null) await loadLazyCode();
+    await loadTracing(packageFile.version);
     armWorker(setup.failpoint);
     server = await createServer(setup, {
       onLoaded: () => {

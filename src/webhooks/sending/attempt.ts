@@ -7,6 +7,7 @@ import {
   guardedRequest,
   type HttpAgents,
 } from '../../net/http/guarded-client.ts';
+import { inSpan, type SpanOptions } from '../../lib/tracing/spans.ts';
 import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../../net/ip-addresses.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
@@ -33,6 +34,8 @@ type WebhookRequest = SealedSecrets & {
   event: StoredEvent;
   /** Failed attempts before this one. */
   attempts: number;
+  /** The span that accepted the email of the event (lib/tracing/spans.ts). */
+  traceparent?: string | null;
 };
 
 const TIMEOUT_MS = 15_000;
@@ -43,13 +46,42 @@ export async function attemptWebhook(
   options: WebhookAttemptOptions,
   request: WebhookRequest,
 ): Promise<ResponseOutcome> {
-  const response = await post(options, request);
   const { world } = options;
   const { attempts } = request;
-  return outcomeOfResponse(response, { attempts, random: world.random(), nowMs: world.now() });
+  return inSpan('webhook', spanOf(request), async (span) => {
+    const response = await post(options, request, span?.traceparent ?? null);
+    const outcome = outcomeOfResponse(response, {
+      attempts,
+      random: world.random(),
+      nowMs: world.now(),
+    });
+    const { status } = outcome.attempt;
+    span?.set({ 'http.response.status_code': status ?? undefined });
+    if (outcome.kind !== 'delivered') span?.fail(status === null ? 'no_response' : String(status));
+    return outcome;
+  });
 }
 
-function post(options: WebhookAttemptOptions, request: WebhookRequest): Promise<GuardedResponse> {
+function spanOf({ url, event, endpointId, eventId, attempts, traceparent }: WebhookRequest) {
+  return {
+    kind: 'client',
+    link: traceparent ?? null,
+    attributes: {
+      'http.request.method': 'POST',
+      'server.address': new URL(url).hostname,
+      'letterhaus.event.type': event.type,
+      'letterhaus.event.id': eventId,
+      'letterhaus.webhook.id': endpointId,
+      'letterhaus.attempt': attempts + 1,
+    },
+  } satisfies SpanOptions;
+}
+
+function post(
+  options: WebhookAttemptOptions,
+  request: WebhookRequest,
+  traceparent: string | null,
+): Promise<GuardedResponse> {
   const { world, guard, resolver, agents, otherFormats } = options;
   const { eventId, url, event, format } = request;
   const body = formatPayload(event, format, otherFormats);
@@ -58,7 +90,10 @@ function post(options: WebhookAttemptOptions, request: WebhookRequest): Promise<
   return guardedRequest({
     url,
     method: 'POST',
-    headers: signedHeaders({ id: eventId, timestampS, body }, secrets),
+    headers: {
+      ...signedHeaders({ id: eventId, timestampS, body }, secrets),
+      ...(traceparent !== null && { traceparent }),
+    },
     body,
     guard,
     resolver,

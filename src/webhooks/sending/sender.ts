@@ -4,9 +4,11 @@
  */
 import type { Logger } from 'pino';
 import { waitAtMost } from '../../lib/at-most.ts';
+import { findTraceparent } from '../../delivery/message/message-store.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client.ts';
 import type { Queryable } from '../../database/database.ts';
+import { isTracing } from '../../lib/tracing/spans.ts';
 import { SecretUnopenable } from '../../secrets/secret-box.ts';
 import { markAndLogUnusable } from '../../secrets/unusable-store.ts';
 import type { ClaimedDelivery } from './webhook-queue-store.ts';
@@ -147,9 +149,16 @@ export class WebhookSender {
     const outcome = await attemptWebhook(options, {
       ...claimed,
       event: { type, createdAt, data },
+      traceparent: isTracing() ? await this.#traceparentOf(claimed, data) : null,
     });
     failpoint('webhook_after_post');
     return outcome;
+  }
+
+  async #traceparentOf({ projectId }: ClaimedDelivery, data: string): Promise<string | null> {
+    const { email_id: emailId } = JSON.parse(data) as { email_id?: string };
+    if (emailId === undefined) return null;
+    return findTraceparent(this.#options.db, { projectId, emailId });
   }
 
   #log(

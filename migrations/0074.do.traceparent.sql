@@ -1,0 +1,2 @@
+-- The trace of OpenTelemetry in which an email was accepted (src/lib/tracing/spans.ts). Null without an SDK.
+alter table contents add column traceparent text;
