@@ -17,7 +17,7 @@ const MACHINE = {
   load: 0,
 };
 
-test('two versions take turns in which each is first as often as second', () => {
+test('two versions take turns, and each goes first as often as second', () => {
   const order = [1, 2, 3, 4].flatMap(orderOf).join(' ');
   assert.equal(order, 'old new new old old new new old');
 });

@@ -1,7 +1,7 @@
 /**
- * Compares two versions in one run: the version of a commit and the present one. Each has its own service. They take
+ * Compares two versions in one run: the version of a commit and the current one. Each has its own service. They take
  * turns within each round (old, new, new, old, …), so that other load and a warming processor affect both. The load
- * generators and the sink are those of the present version.
+ * generators and the sink are those of the current version.
  */
 import { endToEndKinds, type EndToEndCounts, said, shareOf } from './end-to-end.ts';
 import { describeMachine } from './machine.ts';

@@ -101,7 +101,7 @@ const STEPS: Record<Step, (context: Context) => Promise<Measured>> = {
 /** Share of a full round in a comparison. Many short rounds measure a ratio better than few long ones. */
 const COMPARED_SHARE = 0.25;
 
-/** Returns the options of a comparison between this commit and the present version. */
+/** Returns the options of a comparison between this commit and the current version. */
 export function comparisonOf(options: BenchOptions, commit: string): CompareOptions {
   const counts = options.quick ? QUICK : FULL;
   const share = options.quick ? 1 : COMPARED_SHARE;

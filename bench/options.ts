@@ -10,7 +10,7 @@ export type BenchOptions = {
   workers: number;
   /** Rows to measure; null: all rows. */
   only: readonly Row[] | null;
-  /** Commit to compare with the present version; null: no comparison. */
+  /** Commit to compare with the current version; null: no comparison. */
   compare: string | null;
   /** Number of stored emails that `scale` grows to; null: `scale` does not run. */
   scaleTo: number | null;
@@ -52,7 +52,7 @@ export const HELP = `Measures Letterhaus on this machine: load generator, servic
   --quick           check that everything works, with small counts and one round, in about two minutes;
                     the figures say nothing about speed
   --postfix         run Postfix and OpenDKIM against the same sink, in turn with Letterhaus (as root)
-  --compare COMMIT  run that version and the present one in turn; measures rates only, in rounds that
+  --compare COMMIT  run that version and the current one in turn; measures rates only, in rounds that
                     are a quarter as long
   --rounds N        run each rate N times; the table shows the median (default: 5)
   --workers N       start N workers of the service (default: one per core)

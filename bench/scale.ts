@@ -22,7 +22,7 @@ import { type Costs, countPages, timeExercise } from './scale-timing.ts';
 export type ScaleOptions = { emails: number; rounds: number };
 
 const SMALL = 10_000;
-/** Weeks that metadata is kept: twelve and the present one. */
+/** Weeks that metadata is kept: twelve and the current one. */
 const WEEKS = 12;
 const OPEN_SHARE = 0.1;
 const HTML_BYTES = 100;

@@ -2430,7 +2430,7 @@ export type Template = {
   variables: TemplateVariable[];
   /** Time of the first publication, or null for a draft. */
   published_at: string | null;
-  /** Tag of the present state of the template, which every change replaces. Send it as `If-Match` with a change. */
+  /** Tag of the current state of the template, which every change replaces. Send it as `If-Match` with a change. */
   etag: string;
 };
 

@@ -33,7 +33,7 @@ export async function verifyWebhook(webhook: WebhookToVerify): Promise<WebhookEv
   const { id, timestamp, signatures } = signedHeaders(headers);
   const ageSeconds = Math.abs(Date.now() / 1_000 - Number(timestamp));
   if (!/^\d+$/.test(timestamp) || !(ageSeconds <= toleranceSeconds)) {
-    throw new SignatureError('The timestamp of the webhook is too far from the present time.');
+    throw new SignatureError('The timestamp of the webhook is too far from the current time.');
   }
   const signed = joined(new TextEncoder().encode(`${id}.${timestamp}.`), body);
   const checks = keys.flatMap((key) =>

@@ -89,7 +89,7 @@ export function idempotencyOf(
   return { key, fingerprint: fingerprintOf(endpoint, request.body) };
 }
 
-/** Answers with the headers of the dry-run limit, or of the sending limit if that one refuses the email. */
+/** Responds with the headers of the dry-run limit, or of the sending limit if that one refuses the email. */
 function sendDryRun(reply: FastifyReply, result: DryRunResult): FastifyReply {
   if (result.kind === 'refused') {
     const { limit, ...refusal } = result;

@@ -110,7 +110,7 @@ test('a backup of an older schema is restored and migrated', async () => {
   await migrate(fresh.address, present);
   assertSame(await rowsOf(lost.address), await rowsOf(fresh.address));
   const keyed = await fresh.sql(`select from suppressions where address_key = 'jörg@acme.test'`);
-  assert.equal(keyed.length, 1, 'addresses compare as in the present schema');
+  assert.equal(keyed.length, 1, 'addresses compare as in the current schema');
 });
 
 test('every table of the schema is in a backup, or belongs to the machines that run', async () => {

@@ -88,7 +88,7 @@ export async function replayInBatches(
 
 type KeyFacts = Pick<BackupHeader, 'keyIds' | 'sealedKey' | 'sealedFor'>;
 
-/** Returns the key of the backup, or the present key if that is the same. @throws SealProblem, BackupDamaged */
+/** Returns the key of the backup, or the current key if that is the same. @throws SealProblem, BackupDamaged */
 export async function openSecretKey(
   header: KeyFacts,
   { present, opening }: KeyOptions,

@@ -30,7 +30,7 @@ test('certificates are ordered for the names of the configuration, and only when
   assert.deepEqual(namesOf(same), ['api.acme.test', null, null]);
 });
 
-test('no name is ordered behind a proxy, with a certificate of the operator, or for what is no public name', () => {
+test('no certificate is ordered behind a proxy, beside one of the operator, or for a name that is not public', () => {
   const proxied = { ...PUBLIC, ...LINKS, LETTERHAUS_TRUSTED_PROXIES: '127.0.0.1' };
   assert.deepEqual(namesOf({ ...proxied, ...MAIL }), [null, null, 'mail.acme.test']);
   const own = { LETTERHAUS_API_TLS_CERT: '/a', LETTERHAUS_API_TLS_KEY: '/a' };

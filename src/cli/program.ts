@@ -211,7 +211,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'logout',
-    about: 'forget the saved service',
+    about: 'delete the saved address and key of the service',
     load: async () => (await import('./commands/login-command.ts')).describeLogout,
   },
   {

@@ -24,7 +24,7 @@ test('a table that is too wide is cut in the column with the lowest priority', (
   assert.ok(line.length <= 90);
 });
 
-test('then in the next column; an id is never cut', () => {
+test('a table that is still too wide is cut in the next column, and never in an id', () => {
   const [, line = ''] = shown([ROW], 70);
   assert.equal(line, `${ID}   somebody.with.a…   Your receip…`);
   const [, narrow] = shown([ROW], 20);

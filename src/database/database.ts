@@ -291,7 +291,7 @@ class Pool implements Queryable {
     this.#queue = new ConnectionQueue(max, timeoutMs);
     // A broken connection fails its statement, and the next statement opens another one. An error event without a
     // listener would end the process.
-    this.#pool.on('error', () => servers.forgetPrimary());
+    this.#pool.on('error', () => servers.resetPrimary());
     this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
@@ -304,7 +304,7 @@ class Pool implements Queryable {
     } catch (error) {
       // Only a reply of the server proves that the connection works.
       this.#release(client, !(error instanceof pg.DatabaseError));
-      if (isServerLost(error)) this.#servers.forgetPrimary();
+      if (isServerLost(error)) this.#servers.resetPrimary();
       throw error;
     }
   }
@@ -324,7 +324,7 @@ class Pool implements Queryable {
         () => !isServerLost(error),
         () => false,
       ));
-      if (isBroken) this.#servers.forgetPrimary();
+      if (isBroken) this.#servers.resetPrimary();
       throw error;
     } finally {
       this.#release(client, isBroken);
@@ -346,7 +346,7 @@ class Pool implements Queryable {
       await this.#queue.enter();
       return await this.#openOnPrimary().catch((error: unknown) => {
         this.#queue.leave();
-        this.#servers.forgetPrimary();
+        this.#servers.resetPrimary();
         throw error;
       });
     } catch (cause) {

@@ -16,7 +16,7 @@ test('ids sort in the order of creation, also within a millisecond', () => {
   assert.equal(new Set(ids).size, ids.length);
 });
 
-test('an id is a UUIDv7 with the present time in it', () => {
+test('an id is a UUIDv7 with the current time in it', () => {
   const before = Date.now();
   const id = newId();
   assert.match(id, UUID_V7);
@@ -59,10 +59,10 @@ test('emails are accepted again after a clock that was months ahead is corrected
     return rows[0]?.outcome;
   };
   assert.equal(await accept(), 'accepted');
-  const presentMs = clock.ms;
+  const currentMs = clock.ms;
   clock.ms += 20 * WEEK_MS;
   await assert.rejects(accept(), /no partition/);
-  clock.ms = presentMs;
+  clock.ms = currentMs;
   assert.equal(await accept(), 'accepted');
   assert.equal(await accept(), 'accepted');
   // Should it stay ahead, the next check of service/maintenance/maintenance-tasks.ts creates the missing partitions.

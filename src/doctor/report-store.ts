@@ -157,7 +157,7 @@ export async function countReported(db: Queryable): Promise<ReportCounts> {
 }
 
 /** Deletes reports of nodes that are gone for a week. */
-export const forgetReports = batchDelete(
+export const deleteOldReports = batchDelete(
   'doctor_reports',
   `not ${IS_ALIVE} and coalesce(doctor_reports.begun_at, '-infinity') < app_now() - interval '7 days'`,
 );

@@ -28,7 +28,7 @@ export async function readInstallation(db: Queryable): Promise<Installation> {
 }
 
 const NOTE = `
-with forgotten as (delete from mail_hosts where not ${SEEN_WITHIN} and instance <> $1)
+with deleted as (delete from mail_hosts where not ${SEEN_WITHIN} and instance <> $1)
 insert into mail_hosts (instance, name, source_ips, seen_at) values ($1, $2, $3, app_now())
 on conflict (instance) do update
    set name = excluded.name, source_ips = excluded.source_ips, seen_at = excluded.seen_at`;

@@ -77,11 +77,11 @@ const UNMATCHED_H = 7 * 24;
 
 type Table = 'inbound_messages' | 'inbound_unmatched';
 
-const forgetSql = (table: Table) => `
+const deleteOldSql = (table: Table) => `
 delete from ${table} where id = any(array(
   select id from ${table} where id < $1::uuid order by id limit ${BATCH})) returning 1`;
 
-const forgetOfProjectSql = (table: Table) => `
+const deleteOldOfProjectSql = (table: Table) => `
 delete from ${table} where id = any(array(
   select id from ${table} where project_id = $2 and id < $1::uuid
    order by project_id, id limit ${BATCH})) returning 1`;
@@ -97,21 +97,21 @@ type InboundRetention = {
  * latest.
  * @returns whether there may be more
  */
-export async function forgetInbound(
+export async function deleteOldInbound(
   db: Queryable,
   { contentH, projectId }: InboundRetention,
 ): Promise<boolean> {
   const unmatchedH = Math.min(contentH ?? UNMATCHED_H, UNMATCHED_H);
-  const deletedUnmatched = await forgetBatch(db, 'inbound_unmatched', {
+  const deletedUnmatched = await deleteBatch(db, 'inbound_unmatched', {
     projectId,
     ageH: unmatchedH,
   });
   if (contentH === null) return deletedUnmatched === BATCH;
-  const deleted = await forgetBatch(db, 'inbound_messages', { projectId, ageH: contentH });
+  const deleted = await deleteBatch(db, 'inbound_messages', { projectId, ageH: contentH });
   return Math.max(deleted, deletedUnmatched) === BATCH;
 }
 
-async function forgetBatch(
+async function deleteBatch(
   db: Queryable,
   table: Table,
   { projectId, ageH }: { projectId: string | null; ageH: number },
@@ -123,8 +123,8 @@ async function forgetBatch(
   const before = firstUuidAt(Math.max(0, Math.floor(now?.ms ?? 0)));
   const deleted =
     projectId === null
-      ? await db.query(forgetSql(table), [before])
-      : await db.query(forgetOfProjectSql(table), [before, projectId]);
+      ? await db.query(deleteOldSql(table), [before])
+      : await db.query(deleteOldOfProjectSql(table), [before, projectId]);
   return deleted.length;
 }
 

@@ -9,7 +9,7 @@ import { newId } from '../database/ids.ts';
 import type { NewInboundMessage } from './report-store.ts';
 import {
   findInbound,
-  forgetInbound,
+  deleteOldInbound,
   listInbound,
   InboundMessageStore,
 } from './inbound-message-store.ts';
@@ -116,12 +116,12 @@ test('unmatched mail is listed and shown with other mail, and removed after seve
   const [newest] = await listInbound(db, { limit: 1, kind: 'other', before: null });
   assert.deepEqual([newest?.id, newest?.change], [one.id, null]);
   assert.deepEqual((await findInbound(db, one.id))?.content, one.content);
-  await forgetInbound(db, { contentH: null, projectId: null });
+  await deleteOldInbound(db, { contentH: null, projectId: null });
   assert.notEqual(await findInbound(db, one.id), null);
 
   const eightDaysAgo = newIdAt(Date.now() - 8 * 86_400_000);
   await db.query('update inbound_unmatched set id = $1 where id = $2', [eightDaysAgo, one.id]);
-  await forgetInbound(db, { contentH: null, projectId: null });
+  await deleteOldInbound(db, { contentH: null, projectId: null });
   assert.equal(await findInbound(db, eightDaysAgo), null);
 });
 

@@ -33,18 +33,18 @@ export class Turns {
     const owner = this.#owners.get(name) ?? { running: 0, waiting: new Set(), lastTurn: 0 };
     this.#owners.set(name, owner);
     if (this.#mayStart(owner)) this.#start(owner);
-    else await waitForTurn(owner.waiting, signal).finally(() => this.#forgetIfIdle(name, owner));
+    else await waitForTurn(owner.waiting, signal).finally(() => this.#removeIfIdle(name, owner));
     try {
       return await work();
     } finally {
       owner.running -= 1;
       this.#free += 1;
       this.#startNext();
-      this.#forgetIfIdle(name, owner);
+      this.#removeIfIdle(name, owner);
     }
   }
 
-  #forgetIfIdle(name: string, { running, waiting }: Owner): void {
+  #removeIfIdle(name: string, { running, waiting }: Owner): void {
     if (running === 0 && waiting.size === 0) this.#owners.delete(name);
   }
 

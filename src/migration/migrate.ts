@@ -187,29 +187,29 @@ async function applyMigrations(
   const step = (name: string, run: () => Promise<unknown>): Promise<void> =>
     runStep(db, { name, run }, { address, log, triesMax, silence, signal });
   const newest = findNewestMigration(folder);
-  const presentVersion = await readVersion(db);
-  if (presentVersion > 0) await refuseOutdatedCode(db, newest);
+  const currentVersion = await readVersion(db);
+  if (currentVersion > 0) await refuseOutdatedCode(db, newest);
   else if (options.newDatabaseProblem) throw new RefusedDatabase(options.newDatabaseProblem);
   const finish = async (): Promise<void> => {
-    if (presentVersion <= newest) await seedTransitions(db);
+    if (currentVersion <= newest) await seedTransitions(db);
     await keyEarlierLists(db);
     await beginEpochOfNewSystem(db);
     await ensurePartitions(db, nowMs);
   };
-  const version = Math.max(presentVersion, newest);
-  if (presentVersion >= newest) {
+  const version = Math.max(currentVersion, newest);
+  if (currentVersion >= newest) {
     await step('making partitions', finish);
     return { version, applied: [] };
   }
   const postgrator = await createPostgrator(folder, db);
   const pending = (await postgrator.getMigrations()).filter(
-    (each) => each.version > presentVersion,
+    (each) => each.version > currentVersion,
   );
-  if (presentVersion === 0) {
+  if (currentVersion === 0) {
     await step('the first migration', () => postgrator.migrate().then(finish));
   } else {
-    await postgrator.validateMigrations(presentVersion);
-    await backUpIfNeeded(db, { presentVersion, folder, backUp: options.backUp });
+    await postgrator.validateMigrations(currentVersion);
+    await backUpIfNeeded(db, { currentVersion, folder, backUp: options.backUp });
     for (const migration of pending) {
       const name = `migration ${basename(migration.filename)}`;
       const requiredBefore = await readRequiredSchema(db);
@@ -229,12 +229,12 @@ const KEEP_LOCK_EVERY_MS = 5_000;
 async function backUpIfNeeded(
   db: Queryable,
   {
-    presentVersion,
+    currentVersion,
     folder,
     backUp,
-  }: { presentVersion: number; folder: string; backUp: BackUpBeforeMigration | undefined },
+  }: { currentVersion: number; folder: string; backUp: BackUpBeforeMigration | undefined },
 ): Promise<void> {
-  const needingBackup = readMigrationsAfter(presentVersion, folder).filter(
+  const needingBackup = readMigrationsAfter(currentVersion, folder).filter(
     (each) => each.backupReason !== null,
   );
   if (needingBackup.length === 0 || backUp === undefined) return;
@@ -243,7 +243,7 @@ async function backUpIfNeeded(
     db.query('select 1').catch(() => {});
   }, KEEP_LOCK_EVERY_MS);
   try {
-    await backUp({ version: presentVersion, migrations: needingBackup });
+    await backUp({ version: currentVersion, migrations: needingBackup });
   } finally {
     clearInterval(keepLockTimer);
   }

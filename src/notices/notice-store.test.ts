@@ -9,7 +9,7 @@ import type { Notice } from '../mail/notice.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { newId } from '../database/ids.ts';
 import { loadHeads } from '../delivery/message/message-store.ts';
-import { claimNotices, endNotice, forgetNotices } from './notice-store.ts';
+import { claimNotices, endNotice, deleteOldNotices } from './notice-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { addSuppression } from '../suppressions/suppression-store.ts';
 
@@ -69,9 +69,9 @@ test('a notice is queued with its outcome, claimed by one worker, and never queu
   await database.sql('update notices set due_at = app_now() where due_at is not null');
   assert.deepEqual(await claimNotices(db, 10), []);
   await database.sql(`update notices set created_at = created_at - interval '44 days'`);
-  assert.equal(await forgetNotices(db, 10), 0);
+  assert.equal(await deleteOldNotices(db, 10), 0);
   await database.sql(`update notices set created_at = created_at - interval '1 day'`);
-  assert.equal(await forgetNotices(db, 10), 1);
+  assert.equal(await deleteOldNotices(db, 10), 1);
 });
 
 test('a claim that was not ended is repeated, and a domain that is not of the project gets nothing', async () => {

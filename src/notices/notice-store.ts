@@ -150,4 +150,7 @@ export async function endNotice(
 }
 
 // Reports arrive for as long as a return path is valid.
-export const forgetNotices = batchDelete('notices', "created_at < app_now() - interval '45 days'");
+export const deleteOldNotices = batchDelete(
+  'notices',
+  "created_at < app_now() - interval '45 days'",
+);

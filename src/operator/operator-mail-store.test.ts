@@ -10,7 +10,7 @@ import { parseAddress } from '../mail/address.ts';
 import { clearCondition, raiseCondition } from './condition-store.ts';
 import {
   deletePlannedMail,
-  forgetOperatorMail,
+  deleteOldOperatorMail,
   listPlannedMail,
   planOperatorMail,
   setOperatorAddress,
@@ -87,9 +87,9 @@ test('no report is queued about the mail itself, or without an address, and old 
   await raise('disk.low', 'mail1.example');
   const grow = () => database.sql(`update operator_mail_queue set at = at - interval '29 days'`);
   await grow();
-  assert.equal(await forgetOperatorMail(db, 10), 0);
+  assert.equal(await deleteOldOperatorMail(db, 10), 0);
   await grow();
-  assert.equal(await forgetOperatorMail(db, 10), 1);
+  assert.equal(await deleteOldOperatorMail(db, 10), 1);
   await raise('disk.low', 'mail2.example');
   await setOperatorAddress(db, null);
   await raise('disk.low', 'mail3.example');

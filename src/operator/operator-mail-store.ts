@@ -180,7 +180,7 @@ export function findOrCreateMailKey(
 }
 
 // The events stay in the stream of the operator's keys.
-export const forgetOperatorMail = batchDelete(
+export const deleteOldOperatorMail = batchDelete(
   'operator_mail_queue',
   "at < app_now() - interval '30 days'",
 );

@@ -125,7 +125,7 @@ export async function saveFinished(db: Queryable, hasChecked: boolean): Promise<
 }
 
 /** Kept as long as the counters of days (stats/counts.ts). */
-export const forgetReconciledDays = batchDelete(
+export const deleteOldReconciledDays = batchDelete(
   'reconciled_days',
   "day < (app_now() - interval '400 days')::date",
 );

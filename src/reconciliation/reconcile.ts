@@ -34,7 +34,7 @@ import {
   readCountedOutcomes,
 } from './outcome-store.ts';
 import {
-  forgetReconciledDays,
+  deleteOldReconciledDays,
   listDifferences,
   saveFinished,
   type ReconciledDay,
@@ -73,7 +73,7 @@ type ReconcileScope = {
 
 /** Renews the claim of ten minutes in time, even with slow steps. */
 const RENEW_EVERY_STEPS = 20;
-const FORGET_BATCH = 1_000;
+const DELETE_BATCH = 1_000;
 
 export async function reconcile(
   context: ReconcileContext,
@@ -89,7 +89,7 @@ export async function reconcile(
     if (!(await checkDay(context, day))) return;
     hasChecked = true;
   }
-  await forgetReconciledDays(db, FORGET_BATCH);
+  await deleteOldReconciledDays(db, DELETE_BATCH);
   if (projectId === null) await saveFinished(db, hasChecked);
 }
 

@@ -46,7 +46,7 @@ export async function addReputationCounts(
 
 const KEPT_DAYS = 30;
 
-export const forgetReputation = batchDelete(
+export const deleteOldReputation = batchDelete(
   'reputation_counts',
   `hour < app_now() - interval '${KEPT_DAYS} days'`,
 );

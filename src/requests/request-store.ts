@@ -130,7 +130,7 @@ export async function findApiRequest(
 
 const KEPT_DAYS = 7;
 
-export const forgetApiRequests = batchDelete(
+export const deleteOldApiRequests = batchDelete(
   'api_requests',
   `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
 );

@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { Retention } from '../core/retention.ts';
 import type { Database, DatabaseAddress } from '../database/database.ts';
-import { forgetInbound } from '../inbound/inbound-message-store.ts';
+import { deleteOldInbound } from '../inbound/inbound-message-store.ts';
 import { removeOldPartitions } from './week-removal-store.ts';
 import { beginRun } from './clock-store.ts';
 import {
@@ -51,11 +51,11 @@ export class MailRemoval {
     const { retention } = this.#options;
     if (await this.#isPaused()) return;
     await this.#removeWeeks(signal);
-    await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
+    await this.#deleteOldInbound({ projectId: null, contentH: retention.contentH }, isStopping);
     for (const project of await listProjectsToTrim(this.#database.db, retention)) {
       const batches = trimProject(this.#database.db, project);
       await this.#trimInBatches(batches, { project_id: project.projectId }, isStopping);
-      await this.#forgetInbound(project, isStopping);
+      await this.#deleteOldInbound(project, isStopping);
       if (isStopping()) return;
     }
     await this.#trimInBatches(trimLogs(this.#database.db), {}, isStopping);
@@ -98,12 +98,12 @@ export class MailRemoval {
   }
 
   /** Removes inbound messages together with content, because they are content. */
-  async #forgetInbound(
+  async #deleteOldInbound(
     { projectId, contentH }: { projectId: string | null; contentH: number | null },
     isStopping: () => boolean,
   ): Promise<void> {
     while (!isStopping()) {
-      if (!(await forgetInbound(this.#database.db, { projectId, contentH }))) return;
+      if (!(await deleteOldInbound(this.#database.db, { projectId, contentH }))) return;
       await this.#pause();
     }
   }

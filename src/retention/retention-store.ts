@@ -11,22 +11,22 @@ import type { Queryable } from '../database/database.ts';
 import { batchDelete } from '../database/expiry.ts';
 import { firstUuidAt } from '../database/ids.ts';
 import { purgeAuthWindows } from '../accounts/limits/limit-store.ts';
-import { forgetEndedKeys } from '../accounts/keys/key-store.ts';
-import { forgetHistory } from '../suppressions/history-store.ts';
-import { forgetNotices } from '../notices/notice-store.ts';
-import { forgetOperatorMail } from '../operator/operator-mail-store.ts';
-import { forgetQuotaFailures } from '../suppressions/suppression-store.ts';
-import { forgetReputation } from '../reputation/reputation-store.ts';
-import { forgetApiRequests } from '../requests/request-store.ts';
-import { forgetRequests } from '../compat/resend/wire/request-log-store.ts';
-import { forgetAuditEvents } from '../accounts/audit/audit-store.ts';
-import { forgetInvitations } from '../accounts/members/invitation-store.ts';
-import { forgetSessions } from '../accounts/sessions/session-store.ts';
-import { forgetLinks } from '../accounts/sign-in/link-store.ts';
-import { forgetStats } from '../stats/stats-store.ts';
-import { forgetTlsResults } from '../delivery/route/transport-security-store.ts';
-import { forgetReplays } from '../webhooks/replay-store.ts';
-import { forgetReports } from '../doctor/report-store.ts';
+import { deleteEndedKeys } from '../accounts/keys/key-store.ts';
+import { deleteOldHistory } from '../suppressions/history-store.ts';
+import { deleteOldNotices } from '../notices/notice-store.ts';
+import { deleteOldOperatorMail } from '../operator/operator-mail-store.ts';
+import { deleteOldQuotaFailures } from '../suppressions/suppression-store.ts';
+import { deleteOldReputation } from '../reputation/reputation-store.ts';
+import { deleteOldApiRequests } from '../requests/request-store.ts';
+import { deleteOldRequests } from '../compat/resend/wire/request-log-store.ts';
+import { deleteOldAuditEvents } from '../accounts/audit/audit-store.ts';
+import { deleteExpiredInvitations } from '../accounts/members/invitation-store.ts';
+import { deleteExpiredSessions } from '../accounts/sessions/session-store.ts';
+import { deleteExpiredLinks } from '../accounts/sign-in/link-store.ts';
+import { deleteOldStats } from '../stats/stats-store.ts';
+import { deleteOldTlsResults } from '../delivery/route/transport-security-store.ts';
+import { deleteOldReplays } from '../webhooks/replay-store.ts';
+import { deleteOldReports } from '../doctor/report-store.ts';
 
 export type ProjectRetention = Retention & { projectId: string };
 
@@ -305,30 +305,31 @@ export async function* trimLogs(
 
 const EXPIRED_BATCH = 5_000;
 
-const forgetIdempotencyKeys = batchDelete('idempotency', 'expires_at <= app_now()');
+const deleteExpiredIdempotencyKeys = batchDelete('idempotency', 'expires_at <= app_now()');
 
 /** Each room exports the function that deletes its own expired rows. */
 const EXPIRING = [
-  forgetIdempotencyKeys,
-  forgetTlsResults,
-  forgetReputation,
-  forgetQuotaFailures,
-  forgetHistory,
-  forgetEndedKeys,
-  forgetOperatorMail,
-  forgetNotices,
-  forgetReplays,
-  forgetReports,
-  forgetRequests,
-  forgetApiRequests,
-  forgetStats,
-  forgetSessions,
-  forgetLinks,
-  forgetAuditEvents,
-  forgetInvitations,
+  deleteExpiredIdempotencyKeys,
+  deleteOldTlsResults,
+  deleteOldReputation,
+  deleteOldQuotaFailures,
+  deleteOldHistory,
+  deleteEndedKeys,
+  deleteOldOperatorMail,
+  deleteOldNotices,
+  deleteOldReplays,
+  deleteOldReports,
+  deleteOldRequests,
+  deleteOldApiRequests,
+  deleteOldStats,
+  deleteExpiredSessions,
+  deleteExpiredLinks,
+  deleteOldAuditEvents,
+  deleteExpiredInvitations,
 ];
 
-export async function forgetExpired(db: Queryable): Promise<void> {
+export async function deleteExpired(db: Queryable): Promise<void> {
   await purgeAuthWindows(db);
-  for (const forget of EXPIRING) while ((await forget(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
+  for (const deleteBatchOf of EXPIRING)
+    while ((await deleteBatchOf(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
 }

@@ -15,7 +15,7 @@ import { resealCheck, readOrCreateSecretKey } from './key-check-store.ts';
 import { parseSecretKeys, secretKeyId } from './secret-keys.ts';
 import { SecretBox } from './secret-box.ts';
 import { findOrCreateInstanceId, replaceSecretKeyFile } from './secret-key-file.ts';
-import { listFirstKeys, listKeyHolders, recordFirstKey, resealAll } from './secret-store.ts';
+import { listFirstKeys, listNodeKeys, recordFirstKey, resealAll } from './secret-store.ts';
 import {
   addCommand,
   type Cli,
@@ -179,9 +179,9 @@ async function waitUntilNoNode(
   const seen = new Map<string, { heartbeats: number; atMs: number }>();
   const fromMs = world.monotonicMs();
   for (;;) {
-    const holders = (await listKeyHolders(db)).filter(({ instance }) => instance !== deadInstance);
+    const nodes = (await listNodeKeys(db)).filter(({ instance }) => instance !== deadInstance);
     const nowMs = world.monotonicMs();
-    const unready = holders.filter(({ instance, heartbeats, host, keys }) => {
+    const unready = nodes.filter(({ instance, heartbeats, host, keys }) => {
       const before = seen.get(instance);
       if (before?.heartbeats !== heartbeats) seen.set(instance, { heartbeats, atMs: nowMs });
       const silentMs = nowMs - (seen.get(instance)?.atMs ?? nowMs);

@@ -55,15 +55,15 @@ select nodes.instance, min(nodes.host) as host, sum(nodes.beat)::int8 as heartbe
  group by nodes.instance, known_secret_keys.keys`;
 
 /** `keys` is null for versions without key rotation. */
-export type KeyHolder = {
+export type NodeKeys = {
   instance: string;
   host: string;
   heartbeats: number;
   keys: string[] | null;
 };
 
-export function listKeyHolders(db: Queryable): Promise<KeyHolder[]> {
-  return db.query<KeyHolder>(NODES);
+export function listNodeKeys(db: Queryable): Promise<NodeKeys[]> {
+  return db.query<NodeKeys>(NODES);
 }
 
 /** Returns since when each key has been the first one. Keys that never were are absent. */

@@ -29,7 +29,7 @@ import type { NewEmail } from '../accept/store/new-email.ts';
 import { storeEmails } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { registerWorker } from '../delivery/queue/worker-store.ts';
-import { forgetExpired } from '../retention/retention-store.ts';
+import { deleteExpired } from '../retention/retention-store.ts';
 import { storeFull } from '../settle/settle-full-path.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import type { Settlement } from '../settle/settlement.ts';
@@ -206,7 +206,7 @@ test('hours are kept for a month, days for more than a year', async () => {
   ];
   const later = async (days: number) => {
     await db.query(`update clock set skew = skew + $1 * interval '1 day'`, [days]);
-    await forgetExpired(db);
+    await deleteExpired(db);
   };
   await later(30);
   assert.deepEqual(await left(), [1, 1]);

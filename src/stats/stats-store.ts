@@ -310,17 +310,17 @@ export async function findKeyNames(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-const FORGET = `
+const DELETE_OLD = `
 delete from stats where ctid = any(array(
   select ctid from stats
    where granularity = $1 and period < app_now() - $2::int * interval '1 day' limit $3)) returning 1`;
 
 /** @returns the number of rows deleted, at most `limit` of each granularity */
-export async function forgetStats(db: Queryable, limit: number): Promise<number> {
-  let forgotten = 0;
+export async function deleteOldStats(db: Queryable, limit: number): Promise<number> {
+  let deleted = 0;
   for (const granularity of STATS_GRANULARITIES) {
-    const rows = await db.query(FORGET, [granularity, STATS_KEPT_DAYS[granularity], limit]);
-    forgotten += rows.length;
+    const rows = await db.query(DELETE_OLD, [granularity, STATS_KEPT_DAYS[granularity], limit]);
+    deleted += rows.length;
   }
-  return forgotten;
+  return deleted;
 }

@@ -45,7 +45,7 @@ export function historyEntryToWire(entry: HistoryEntry) {
   };
 }
 
-export const forgetHistory = batchDelete(
+export const deleteOldHistory = batchDelete(
   'suppression_history',
   "at <= app_now() - interval '400 days' order by at",
 );

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { Scope } from '../core/scope.ts';
-import { forgetExpired } from '../retention/retention-store.ts';
+import { deleteExpired } from '../retention/retention-store.ts';
 import { newId } from '../database/ids.ts';
 import { createOrganization, createProject } from '../accounts/projects/project-store.ts';
 import { noteQuotaFailure, findSuppression } from './suppression-store.ts';
@@ -69,7 +69,7 @@ test('a failure counts for a week', async () => {
   for (let n = 1; n <= 4; n += 1) await fail(scope);
   await age(scope, 7);
   assert.equal(await fail(scope), false);
-  await forgetExpired(db);
+  await deleteExpired(db);
   const rows = await db.query('select from quota_failures where project_id = $1', [
     scope.projectId,
   ]);

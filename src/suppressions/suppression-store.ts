@@ -464,7 +464,7 @@ export async function countFullMailbox(
   });
 }
 
-export const forgetQuotaFailures = batchDelete(
+export const deleteOldQuotaFailures = batchDelete(
   'quota_failures',
   `failed_at <= app_now() - interval '${QUOTA_DAYS} days' order by failed_at`,
 );

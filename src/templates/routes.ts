@@ -149,7 +149,7 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
   });
 }
 
-/** Sends a template in its present state, which a change can name in `If-Match`. */
+/** Sends a template in its current state, which a change can name in `If-Match`. */
 function sendTemplate(reply: FastifyReply, found: Template, caller: Scope) {
   const shown = templateToWire(found, caller);
   reply.header('etag', shown.etag);

@@ -165,7 +165,7 @@ export const template = z
     published_at: publishedAt,
     etag: doc(
       z.string(),
-      'Tag of the present state of the template, which every change replaces. Send it as `If-Match` with a change.',
+      'Tag of the current state of the template, which every change replaces. Send it as `If-Match` with a change.',
       '"Zk3mQ0sV8n1bT5yXc7uJ2w"',
     ),
   })

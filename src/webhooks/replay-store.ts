@@ -211,7 +211,7 @@ async function queueStep(db: Queryable, running: RunningReplay): Promise<boolean
   return true;
 }
 
-export const forgetReplays = batchDelete(
+export const deleteOldReplays = batchDelete(
   'webhook_replays',
   `status <> 'running' and completed_at <= app_now() - interval '30 days'`,
 );

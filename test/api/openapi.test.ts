@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
 import { ENDPOINTS, operatorResponses } from '../support/api-operations.ts';
-import { Browser, OWNER, presentCode, tokenOf } from '../support/browser.ts';
+import { Browser, OWNER, currentCode, tokenOf } from '../support/browser.ts';
 import type { ApiResponse, RequestOptions, Service } from '../support/service.ts';
 import { startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
@@ -324,7 +324,7 @@ test('responses about sessions are as documented', async () => {
   await asks('endOwnSession', other);
   await asks('confirmTotp', {}, { code: '000000' });
   const { body: totp } = await asks('beginTotp', {}, { password });
-  await asks('confirmTotp', {}, { code: await presentCode(service, totp.secret) });
+  await asks('confirmTotp', {}, { code: await currentCode(service, totp.secret) });
   await asks('beginTotp', {}, { password });
   await asks('getTotp');
   await asks('signIn', {}, { email, password });

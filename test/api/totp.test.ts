@@ -2,7 +2,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';
-import { Browser, OWNER, ownerOf, presentCode, tokenOf } from '../support/browser.ts';
+import { Browser, OWNER, ownerOf, currentCode, tokenOf } from '../support/browser.ts';
 import { type ApiResponse, startService } from '../support/service.ts';
 
 const env = { LETTERHAUS_LIMIT_AUTH: '1000/60', LETTERHAUS_SECRET_KEY: 's'.repeat(40) };
@@ -21,7 +21,7 @@ const signIn = (code?: string): Promise<ApiResponse> =>
 /** Codes of later periods are not valid yet; the tests go there. */
 async function freshCode(secret: string): Promise<string> {
   await service.clock.advance({ seconds: 60 });
-  return presentCode(service, secret);
+  return currentCode(service, secret);
 }
 
 async function begin(): Promise<string> {
@@ -73,7 +73,7 @@ test('with a second factor the password is not enough, and a code works once', a
   assert.equal(responses.filter(({ status }) => status === 200).length, 1);
   assertFailure(await signIn(code), 401, 'totp_required');
   await service.clock.advance({ minutes: 2 });
-  const old = await presentCode(service, secret, { ahead: -3 });
+  const old = await currentCode(service, secret, { ahead: -3 });
   assertFailure(await signIn(old), 401, 'totp_required');
   assert.equal((await switchOff()).status, 200);
   assert.equal((await signIn()).status, 200);

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Cookie, Page, Request } from 'playwright-core';
-import { Browser as ApiBrowser, OWNER, ownerOf, presentCode, tokenOf } from '../support/browser.ts';
+import { Browser as ApiBrowser, OWNER, ownerOf, currentCode, tokenOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
   assertAccessible,
@@ -91,7 +91,7 @@ test('a member switches the second factor on and off', async () => {
   await dialog.getByLabel('Code from the app').fill('000000x');
   await dialog.getByRole('button', { name: 'Switch on' }).click();
   await dialog.getByRole('alert').waitFor();
-  const code = await presentCode(service, secret);
+  const code = await currentCode(service, secret);
   await dialog.getByLabel('Code from the app').fill(code);
   await dialog.getByRole('button', { name: 'Switch on' }).click();
   const codes = (await dialog.getByLabel('recovery codes', { exact: true }).textContent())!;

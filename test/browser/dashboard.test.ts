@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import type { Cookie, Page } from 'playwright-core';
-import { Browser as ApiBrowser, OWNER, presentCode } from '../support/browser.ts';
+import { Browser as ApiBrowser, OWNER, currentCode } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import { assertFailure } from '../support/api.ts';
 import {
@@ -406,7 +406,7 @@ test('a member with a second factor enters a code after the right password', asy
   await owner.signIn(OWNER);
   const { password } = OWNER;
   const { secret } = (await owner.post('/v1/session/totp', { password })).body;
-  const code = await presentCode(service, secret);
+  const code = await currentCode(service, secret);
   const confirmed = await owner.post('/v1/session/totp/confirm', { code });
   const [recovery] = confirmed.body.recovery_codes;
 

@@ -16,16 +16,16 @@ test('a frozen worker is replaced under load: all requests get a response, and n
   const release = Promise.withResolvers<void>();
   mx.set({ phases: { data_command: { after: release.promise, reply: '354 Send the message' } } });
   const ids: string[] = [];
-  const holders = () =>
+  const workers = () =>
     service.sql('select distinct id, pid from nodes join queue on queue.holder = nodes.id');
   await waitFor(
     async () => {
       ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);
-      return (await holders()).length === 2;
+      return (await workers()).length === 2;
     },
     { what: 'both workers to lease mail' },
   );
-  const [{ pid }] = await holders();
+  const [{ pid }] = await workers();
   process.kill(pid, 'SIGSTOP');
   const frozenAtMs = performance.now();
   mx.set({});

@@ -1,5 +1,5 @@
 /**
- * A state in which mail waits is one warning in the log, which says what to do, and one line when it is over. It stays
+ * A state in which mail waits logs one warning, which says what to do, and one line when it is over. It stays
  * one however much mail it concerns and however many workers notice it. Each state is a real one.
  */
 import assert from 'node:assert/strict';
@@ -46,7 +46,7 @@ async function linesOf(event: string, last: Partial<LogLine>): Promise<LogLine[]
 
 const levels = (lines: readonly LogLine[]): string[] => lines.map(({ level }) => level);
 
-test('a database that becomes unavailable, while mail is refused, is one warning, and its return one line', async () => {
+test('a database that becomes unavailable, while mail is refused, logs one warning, and one line when it returns', async () => {
   await send(to(1));
   await database.proxy.refuse();
   const body = { from: FROM, to: to(2), subject: 'Hi', text: 'Hi' };
@@ -68,7 +68,7 @@ test('a database that becomes unavailable, while mail is refused, is one warning
   assert.deepEqual(levels(lines), ['warn', 'info'], JSON.stringify(lines));
 });
 
-test('DNS servers that answer nothing are one warning with their addresses, and their return one line', async () => {
+test('DNS servers that answer nothing log one warning with their addresses, and one line when they answer', async () => {
   dns.setFailure('*', 'servfail');
   for (let count = 0; count < 8; count += 1) await send(`jo@unresolved${count}.example`);
   const [begun] = await linesOf('dns.unavailable', { level: 'warn' });
@@ -82,7 +82,7 @@ test('DNS servers that answer nothing are one warning with their addresses, and 
   assert.deepEqual(levels(lines), ['warn', 'info'], JSON.stringify(lines));
 });
 
-test('a provider that does not answer is one warning however much mail waits for it, and its return one line', async () => {
+test('a provider that does not answer logs one warning however much mail waits for it, and one line when it answers', async () => {
   const address = '127.0.2.77';
   dns.set('down.example', 'MX', ['10 mx.down.test']);
   dns.set('mx.down.test', 'A', [address]);
@@ -101,7 +101,7 @@ test('a provider that does not answer is one warning however much mail waits for
   assert.deepEqual(levels(own), ['warn', 'info'], JSON.stringify(own));
 });
 
-test('a provider that asks for less is one warning with its reply, and no address of a recipient', async () => {
+test("a provider that asks for less mail logs one warning with its reply, without the recipient's address", async () => {
   const address = '127.0.2.78';
   const reply = '421 4.7.0 Too many connections for <jo0@busy.example>';
   await using server = await startFakeMx(

@@ -59,7 +59,7 @@ function blockedBy(line: string): string | null {
   return groups?.['ip4'] ?? groups?.['ip6'] ?? null;
 }
 
-test('a wrong API key, SMTP password, password, link and cookie are one warning each, with the address of the client', async () => {
+test('a wrong API key, SMTP password, password, link and cookie log one warning each, with the address of the client', async () => {
   assert.equal((await withKey(WRONG_KEY, '203.0.113.1')).status, 401);
   await using stranger = await Dialogue.greeted(smtpPort, { from: '127.0.7.1' });
   await stranger.startTls();

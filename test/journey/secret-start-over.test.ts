@@ -42,7 +42,7 @@ async function toRenew(webhookId: string): Promise<number> {
   return row.count;
 }
 
-test('a new key is refused while the present one opens the database', async () => {
+test('a new key is refused while the current one opens the database', async () => {
   const { code, stderr } = await startOver('--yes');
   assert.equal(code, 1);
   assert.match(stderr, /Nothing is lost: .*`letterhaus secrets rotate` replaces it/);

@@ -157,7 +157,7 @@ test('the connections of a worker that dies are granted to others', async () => 
   }
 });
 
-test('a provider that does not answer is suspended without cost of attempts, and other mail continues', async () => {
+test('a provider that does not answer is suspended, which counts as no attempt, and other mail continues', async () => {
   const hangUp = { phases: { greeting: { drop: 'fin' as const } } };
   const down = { provider: 'down.test' };
   const mx = await journey.mailServer('down.example', hangUp, down);

@@ -1,6 +1,6 @@
 /**
  * The week of the partitions changes while mail is accepted and delivered: a real change, since the
- * partition of the present week is divided a few seconds ahead. Nothing is lost, and lists, events,
+ * partition of the current week is divided a few seconds ahead. Nothing is lost, and lists, events,
  * webhooks and counts go on.
  */
 import { after, test } from 'node:test';
@@ -28,7 +28,7 @@ const TABLES = {
 const AHEAD_MS = 8_000;
 const ROUND = 50;
 
-/** The present week ends at `boundaryMs`, and what is left of it is a week of its own. */
+/** The current week ends at `boundaryMs`, and what is left of it is a week of its own. */
 async function divideWeek(boundaryMs: number): Promise<void> {
   const week = Math.floor(boundaryMs / WEEK_MS);
   const day = new Date(week * WEEK_MS).toISOString().slice(0, 10).replaceAll('-', '');

@@ -23,7 +23,7 @@ test('the mail of a killed worker is sent at once by the remaining worker', asyn
   mx.set({ phases: { data_command: { after: release.promise, reply: '354 Send the message' } } });
   const ids: string[] = [];
   const hanging = () => mx.sessions.filter(({ lines }) => lines.includes('C: DATA'));
-  const holders = () =>
+  const workers = () =>
     service.sql(
       `select nodes.id, nodes.pid, array_agg(queue.email_id) as emails
          from nodes join queue on queue.holder = nodes.id group by nodes.id, nodes.pid`,
@@ -32,11 +32,11 @@ test('the mail of a killed worker is sent at once by the remaining worker', asyn
   await waitFor(
     async () => {
       ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);
-      return hanging().length > 0 && (await holders()).length === 2;
+      return hanging().length > 0 && (await workers()).length === 2;
     },
     { what: 'both workers to lease mail' },
   );
-  const [victim] = await holders();
+  const [victim] = await workers();
   process.kill(victim.pid, 'SIGKILL');
   mx.set({});
   release.resolve();

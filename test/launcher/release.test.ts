@@ -1,4 +1,4 @@
-/** `npm run release` in a clone of this repository, whose packages are those of the present one. */
+/** `npm run release` in a clone of this repository, whose packages are those of the current one. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

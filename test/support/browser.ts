@@ -104,7 +104,7 @@ const PERIOD_S = 30;
  * Returns the code that an authenticator app shows for a secret, computed independently of the service.
  * @param options.ahead periods from now
  */
-export async function presentCode(
+export async function currentCode(
   service: Service,
   secret: string,
   { ahead = 0 }: { ahead?: number } = {},

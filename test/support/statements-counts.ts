@@ -6,7 +6,7 @@ import * as requestLog from '../../src/compat/resend/wire/request-log-store.ts';
 import * as reputation from '../../src/reputation/reputation-store.ts';
 import { STATS_DIMENSIONS } from '../../src/stats/counts.ts';
 import { newId } from '../../src/database/ids.ts';
-import { foldStats, forgetStats, findKeyNames, readStats } from '../../src/stats/stats-store.ts';
+import { foldStats, deleteOldStats, findKeyNames, readStats } from '../../src/stats/stats-store.ts';
 import { recordVisits } from '../../src/tracking/tracking-store.ts';
 import type { Stage } from './statements.ts';
 
@@ -16,11 +16,11 @@ export async function useTls({ db }: Stage): Promise<void> {
   await policies.saveFailure('b.test');
   await policies.load('a.test');
   await tls.listPoliciesToRenew(db, 10);
-  await tls.forgetStsPolicies(db, 500);
+  await tls.deleteExpiredStsPolicies(db, 500);
   const count = { domain: 'a.test', policy: 'sts', result: 'success', sessions: 1 } as const;
   await tls.addTlsResults(db, [count]);
   await tls.readTlsResults(db, { days: 7, domain: null, limit: 100 });
-  await tls.forgetTlsResults(db, 500);
+  await tls.deleteOldTlsResults(db, 500);
 }
 
 export async function useReputation({ db, sender }: Stage): Promise<void> {
@@ -46,7 +46,7 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   const own = { isOn: true, bouncesPpm: null, complaintsPpm: null, emailsMin: null, pauses: false };
   await reputation.setAlertRule(db, projectId, own);
   await reputation.listAlertRules(db);
-  await reputation.forgetReputation(db, 500);
+  await reputation.deleteOldReputation(db, 500);
 }
 
 export async function useMetrics({ db, sender, someEmailId }: Stage): Promise<void> {
@@ -69,7 +69,7 @@ export async function useStats({ db, sender }: Stage): Promise<void> {
     await readStats(db, sender, { ...week, granularity: 'hour', by });
   }
   await findKeyNames(db, sender, [sender.keyId]);
-  await forgetStats(db, 500);
+  await deleteOldStats(db, 500);
 }
 
 /** Writes and reads the log of requests to the root mount. */
@@ -83,7 +83,7 @@ export async function useRequestLog({ db, sender }: Stage): Promise<void> {
     await requestLog.listRequests(db, sender, one);
   }
   await requestLog.findRequest(db, sender, id);
-  await requestLog.forgetRequests(db, 500);
+  await requestLog.deleteOldRequests(db, 500);
 }
 
 export async function useApiLog({ db, sender }: Stage): Promise<void> {
@@ -101,7 +101,7 @@ export async function useApiLog({ db, sender }: Stage): Promise<void> {
     await apiRequests.listApiRequests(db, sender, one, filter);
   }
   await apiRequests.findApiRequest(db, sender, id);
-  await apiRequests.forgetApiRequests(db, 500);
+  await apiRequests.deleteOldApiRequests(db, 500);
 }
 
 export async function useTracking({ db, sender, someEmailId }: Stage): Promise<void> {

@@ -7,7 +7,7 @@ import {
 } from '../../src/inbound/report-store.ts';
 import {
   findInbound,
-  forgetInbound,
+  deleteOldInbound,
   listInbound,
   InboundMessageStore,
 } from '../../src/inbound/inbound-message-store.ts';
@@ -72,8 +72,8 @@ async function lookUp({ db, sender, someEmailId }: Stage): Promise<void> {
   await hasDomain(db.inbound, 'acme.com');
   const [newest] = await listInbound(db, { limit: 20, kind: 'bounce', before: null });
   await findInbound(db, newest?.id ?? newId());
-  await forgetInbound(db, { contentH: 24, projectId: null });
-  await forgetInbound(db, { contentH: 24, projectId: sender.projectId });
+  await deleteOldInbound(db, { contentH: 24, projectId: null });
+  await deleteOldInbound(db, { contentH: 24, projectId: sender.projectId });
   await findLocalDataDirectory(db);
   await readDatabaseBytes(db);
 }

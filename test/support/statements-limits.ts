@@ -55,7 +55,7 @@ async function useStorage({ db, sender: { projectId } }: Stage): Promise<void> {
   await storage.listStorage(db);
   await storage.releaseStorage(db, room);
   await countEarlierMail(db, 20);
-  await storage.forgetStorage(db, { contentH: 24, metadataH: 48 });
+  await storage.subtractDeletedMail(db, { contentH: 24, metadataH: 48 });
 }
 
 async function keyAddresses({ db }: Stage): Promise<void> {
@@ -80,7 +80,7 @@ async function countSuppressions({ db, sender }: Stage): Promise<void> {
 export const LIMIT_EXERCISES: readonly Exercise[] = [
   { what: 'count what has a maximum', asks: 1, run: countMaxima },
   { what: 'count suppressions', asks: SUPPRESSIONS_MAX, run: countSuppressions },
-  { what: 'reserve, list and forget stored bytes', asks: 1, run: useStorage },
+  { what: 'reserve, list and subtract stored bytes', asks: 1, run: useStorage },
   // Emails, their recipients, and the position.
   { what: 'key the addresses of earlier mail', asks: 3 * KEYED, run: keyAddresses },
   { what: 'list the limits', asks: 3, run: listAll },

@@ -43,7 +43,7 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await links.createLink(db, { sha256, memberId: member.id, validForS: 60 });
   await links.findLink(db, { sha256, purpose });
   await links.useLink(db, { sha256, purpose });
-  await links.forgetLinks(db, 500);
+  await links.deleteExpiredLinks(db, 500);
   await useViews({ db, sender }, member.id);
   await members.deleteMember(db, member.id);
   await returnAuthAttempt(db, ['192.0.2.1'], { max: 20, windowS: 60 });
@@ -71,7 +71,7 @@ async function useAudit({ db, sender }: Pick<Stage, 'db' | 'sender'>, organizati
   for (const page of [PAGE, { ...PAGE, after: newId() }, { ...PAGE, before: sender.keyId }]) {
     await audit.listAuditEvents(db, organizationId, page);
   }
-  await audit.forgetAuditEvents(db, 500);
+  await audit.deleteOldAuditEvents(db, 500);
 }
 
 async function useTotp({ db }: Pick<Stage, 'db'>, memberId: string): Promise<void> {
@@ -92,7 +92,7 @@ async function useInvitations({ db }: Pick<Stage, 'db'>, organizationId: string)
   await invitations.listInvitations(db, organizationId, PAGE);
   await invitations.useInvitation(db, sha256);
   await invitations.revokeInvitation(db, { organizationId, id, mayRevokeOwners: true });
-  await invitations.forgetInvitations(db, 500);
+  await invitations.deleteExpiredInvitations(db, 500);
 }
 
 async function useSessions({
@@ -110,5 +110,5 @@ async function useSessions({
   await sessions.listSessions(db, memberId);
   await sessions.endSession(db, memberId, id);
   await sessions.endSessions(db, memberId, null);
-  await sessions.forgetSessions(db, 500);
+  await sessions.deleteExpiredSessions(db, 500);
 }

@@ -42,7 +42,7 @@ export async function useBlocks({ db }: Stage): Promise<void> {
   await blocks.listSendingProjects(db, key.subject);
   await blocks.makeDueForProbe(db, key.provider, 0);
   await blocks.endBlock(db, key);
-  await blocks.forgetBlocks(db);
+  await blocks.deleteOldBlocks(db);
 }
 
 export async function useConditions({ db }: Stage): Promise<void> {
@@ -81,7 +81,7 @@ export async function useDoctor({ db }: Stage): Promise<void> {
   await reports.findReport(db, instance);
   await reports.listReports(db, 10);
   await reports.countReported(db);
-  await reports.forgetReports(db, 10);
+  await reports.deleteOldReports(db, 10);
 }
 
 /** Runs the daily reconciliation. */
@@ -104,7 +104,7 @@ export async function useReconciliation({ db, sender }: Stage): Promise<void> {
   await days.acknowledgeDay(db, { day, projectId });
   await days.readReconciliation(db);
   await days.saveFinished(db, true);
-  await days.forgetReconciledDays(db, 500);
+  await days.deleteOldReconciledDays(db, 500);
   await claimQueueWalk(db, true);
   await saveQueueWalked(db);
 }
@@ -142,7 +142,7 @@ export async function useOperatorMail({ db, sender }: Stage): Promise<void> {
   const scope = { projectId: sender.projectId, environment: 'live' } as const;
   const from = { ...scope, organizationId: '', domain: 'acme.example', isSuppressed: false };
   await mail.findOrCreateMailKey(db, from);
-  await mail.forgetOperatorMail(db, 10);
+  await mail.deleteOldOperatorMail(db, 10);
   await mail.setOperatorAddress(db, null);
 }
 
@@ -153,5 +153,5 @@ export async function useNotices({ db, sender, someEmailId: emailId }: Stage): P
     notices.queueNotices(tx, [{ ...sender, emailId, position: 0, notice }]),
   );
   for (const due of await notices.claimNotices(db, 10)) await notices.endNotice(db, due);
-  await notices.forgetNotices(db, 10);
+  await notices.deleteOldNotices(db, 10);
 }

@@ -10,7 +10,7 @@ import {
 import { SecretBox } from '../../src/secrets/secret-box.ts';
 import {
   listFirstKeys,
-  listKeyHolders,
+  listNodeKeys,
   recordFirstKey,
   recordSecretKeys,
   resealAll,
@@ -26,7 +26,7 @@ export async function useSecretKeys({ db, sender }: Stage): Promise<void> {
   await createEndpoint(db, sender, { id, url: 'https://s.test', events: ['email.sent'], secret });
   await recordSecretKeys(db, { instance: newId(), keyIds: ['00000000'] });
   await recordFirstKey(db, '00000001');
-  await listKeyHolders(db);
+  await listNodeKeys(db);
   await listFirstKeys(db);
   await resealAll(db, new SecretBox(`${fresh},${old}`));
   await useCheck(db);

@@ -17,7 +17,7 @@ import {
 } from '../../src/database/server/failover.ts';
 import * as retentionClock from '../../src/retention/clock-store.ts';
 import * as retention from '../../src/retention/retention-store.ts';
-import { forgetExpired } from '../../src/retention/retention-store.ts';
+import { deleteExpired } from '../../src/retention/retention-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import * as keys from '../../src/accounts/keys/key-store.ts';
 import { onFirstStart } from '../../src/accounts/keys/key-store.ts';
@@ -37,7 +37,7 @@ import {
 } from '../../src/suppressions/suppression-store.ts';
 import {
   listHistory,
-  forgetHistory,
+  deleteOldHistory,
   shortenHistories,
 } from '../../src/suppressions/history-store.ts';
 import { WEBHOOKS } from '../../src/webhooks/sending/webhook-queue-store.ts';
@@ -245,7 +245,7 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
     await noteQuotaFailure(db, { ...failure, emailId: newId() });
   }
   await listHistory(db, sender, { address: 'full@one.test', limit: 100 });
-  await forgetHistory(db, 100);
+  await deleteOldHistory(db, 100);
   await shortenHistories(db, { rowsMax: 1, batch: 100 });
   const imported = { reason: 'manual', createdAt: null, expiresAt: null } as const;
   const rows = Array.from({ length: 20 }, (_, n) => ({ ...imported, address: `in${n}@one.test` }));
@@ -470,7 +470,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'event stream, filtered', asks: 2_000, run: filterStreams },
   // 500 emails, with rows in four tables.
   { what: 'retention', asks: 1_000, run: useRetention },
-  { what: 'forget what has expired', asks: 1, run: ({ db }) => forgetExpired(db) },
+  { what: 'delete expired rows', asks: 1, run: ({ db }) => deleteExpired(db) },
 ];
 
 /** Rare statements, after a death or a lost result. They read the whole queue, which has only open work. */

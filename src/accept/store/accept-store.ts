@@ -125,8 +125,8 @@ export class AcceptStore {
 
   #shareCommit(repeatKey: string, commit: Promise<EmailResults>): void {
     this.#commitsByRepeatKey.set(repeatKey, commit);
-    const forget = (): void => void this.#commitsByRepeatKey.delete(repeatKey);
-    commit.then(forget, forget);
+    const remove = (): void => void this.#commitsByRepeatKey.delete(repeatKey);
+    commit.then(remove, remove);
   }
 
   #commitsFor(request: AcceptRequest): Commits {

@@ -63,7 +63,7 @@ export async function listAuditEvents(
 
 const KEPT_DAYS = 400;
 
-export const forgetAuditEvents = batchDelete(
+export const deleteOldAuditEvents = batchDelete(
   'audit_log',
   `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
 );

@@ -109,13 +109,13 @@ test('a hundred requests with one key share one look-up, other keys share the ne
   );
 });
 
-test('a forgotten key is looked up again, even while a look-up is under way', async () => {
+test('an evicted key is looked up again, even while a look-up is under way', async () => {
   const { cache, add, revoke, hold } = fakeKeys();
   const { key, caller } = add();
   const result = hold();
   const before = cache.find(key);
   revoke(key);
-  cache.forget(caller.keyId);
+  cache.evict(caller.keyId);
   const after = cache.find(key);
   result();
   assert.deepEqual(await before, caller);

@@ -29,7 +29,7 @@ export class KeyCache {
   readonly #entries = new LRUCache<string, Entry>({ max: ENTRIES_MAX });
   readonly #pending = new Map<string, PendingLookup>();
   readonly #inProgress = new Map<string, PendingLookup>();
-  /** Incremented by every `forget`: results of earlier look-ups are neither cached nor shared. */
+  /** Incremented by every `evict`: results of earlier look-ups are neither cached nor shared. */
   #generation = 0;
   #sentGeneration = 0;
   #isRunning = false;
@@ -65,7 +65,7 @@ export class KeyCache {
     return parseApiKey(text) === null ? null : this.#lookUp(hashApiKey(text), { isUncached: true });
   }
 
-  forget(keyId: string): void {
+  evict(keyId: string): void {
     this.#generation += 1;
     for (const [hash, { caller }] of this.#entries) {
       if (caller.keyId === keyId) this.#entries.delete(hash);

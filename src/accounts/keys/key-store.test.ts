@@ -13,7 +13,7 @@ import {
   createKey,
   findCallers,
   findKey,
-  forgetEndedKeys,
+  deleteEndedKeys,
   listKeys,
   type NewKey,
   revokeKey,
@@ -138,9 +138,9 @@ test('all valid keys are kept, and the newest of those that have ended', async (
   }
   const { key: others } = await createKey(db, other, KEY);
   await revokeKey(db, other, others.id);
-  assert.equal(await forgetEndedKeys(db, 3, 2), 3);
-  assert.equal(await forgetEndedKeys(db, 3, 2), 2);
-  assert.equal(await forgetEndedKeys(db, 3, 2), 0);
+  assert.equal(await deleteEndedKeys(db, 3, 2), 3);
+  assert.equal(await deleteEndedKeys(db, 3, 2), 2);
+  assert.equal(await deleteEndedKeys(db, 3, 2), 0);
   const left = await findKeyNames(db, scope, [valid, ...ended]);
   assert.deepEqual(new Set(left.keys()), new Set([valid, ...ended.slice(0, 2)]));
   assert.equal((await findKeyNames(db, other, [others.id])).size, 1);

@@ -277,7 +277,7 @@ export async function removeShortLivedKey(
 /** Limit on ended keys that are kept per project and environment, because statistics and logs show their names. */
 const ENDED_KEYS_MAX = 1_000;
 
-const FORGET_ENDED = `
+const DELETE_ENDED = `
 delete from api_keys
  using (select project_id, id,
                row_number() over (partition by project_id, environment order by id desc) as place
@@ -292,12 +292,12 @@ returning 1`;
  * environment, so that a loop of creating and revoking does not fill the disk. Emails accepted with them stay.
  * @returns the number of deleted keys; `limit` when there are more
  */
-export async function forgetEndedKeys(
+export async function deleteEndedKeys(
   db: Queryable,
   limit: number,
   keptMax = ENDED_KEYS_MAX,
 ): Promise<number> {
-  return (await db.query(FORGET_ENDED, [limit, keptMax])).length;
+  return (await db.query(DELETE_ENDED, [limit, keptMax])).length;
 }
 
 function limitsOf({ permission, domain, expiresAt }: KeyLimits): unknown[] {

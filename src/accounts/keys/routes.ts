@@ -159,7 +159,7 @@ function registerChange(app: App, { db, accounts }: HttpServices): void {
       // Changes only the given fields, so a concurrent restriction of the key stays in force.
       const change = { id, ...givenFieldsOf(request.body, changedKey) };
       const changed = await updateKey(db, caller, change, caller);
-      accounts.keys.forget(id);
+      accounts.keys.evict(id);
       return changed ? keyToWire(changed) : notFound(reply, NOUN);
     },
   });
@@ -182,7 +182,7 @@ function registerRevoke(app: App, { db, accounts }: HttpServices): void {
       const caller = callerOf(request);
       const revoked = isId(id) && (await revokeKey(db, caller, id, caller));
       if (!revoked) return notFound(reply, NOUN);
-      accounts.keys.forget(id);
+      accounts.keys.evict(id);
       return { object: 'api_key' as const, id, deleted: true as const };
     },
   });
@@ -215,7 +215,7 @@ function registerRotate(app: App, { db, accounts }: HttpServices): void {
         const message = 'This key has expired; make a new one.';
         return refuse(reply, { refused: 'conflict', message });
       }
-      accounts.keys.forget(id);
+      accounts.keys.evict(id);
       const { key, text, previousExpiresAt } = rotated;
       const replaces = { id, expires_at: previousExpiresAt.toISOString() };
       return reply.code(201).send({ ...keyToWire(key), key: text, replaces });

@@ -91,4 +91,4 @@ export async function revokeInvitation(
   return (await db.query(REVOKE, [organizationId, id, mayRevokeOwners])).length > 0;
 }
 
-export const forgetInvitations = batchDelete('invitations', 'expires_at <= app_now()');
+export const deleteExpiredInvitations = batchDelete('invitations', 'expires_at <= app_now()');

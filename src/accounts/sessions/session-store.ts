@@ -195,18 +195,18 @@ export function listSessions(db: Queryable, memberId: string): Promise<OwnSessio
   return db.query<OwnSession>(LIST, [memberId]);
 }
 
-const FORGET = `
+const DELETE_EXPIRED = `
 delete from sessions where ctid = any(array(
   select sessions.ctid from sessions where not (${IS_VALID}) limit $1))
 returning 1`;
 
-const FORGET_TOKENS = `
+const DELETE_EXPIRED_TOKENS = `
 delete from session_tokens where ctid = any(array(
   select ctid from session_tokens where expires_at <= app_now() limit $1))
 returning 1`;
 
 /** Deletes sessions and tokens that have ended. Returns the number of deleted rows, at most twice `limit`. */
-export async function forgetSessions(db: Queryable, limit: number): Promise<number> {
-  const sessions = await db.query(FORGET, [limit]);
-  return sessions.length + (await db.query(FORGET_TOKENS, [limit])).length;
+export async function deleteExpiredSessions(db: Queryable, limit: number): Promise<number> {
+  const sessions = await db.query(DELETE_EXPIRED, [limit]);
+  return sessions.length + (await db.query(DELETE_EXPIRED_TOKENS, [limit])).length;
 }

@@ -49,4 +49,4 @@ export async function useLink(
   return (await db.query<Link>(USE, [sha256, purpose]))[0] ?? null;
 }
 
-export const forgetLinks = batchDelete('sign_in_links', 'expires_at <= app_now()');
+export const deleteExpiredLinks = batchDelete('sign_in_links', 'expires_at <= app_now()');

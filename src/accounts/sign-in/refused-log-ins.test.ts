@@ -24,7 +24,7 @@ function refusedLogIns(t: TestContext) {
   };
 }
 
-test('a refused log-in is one line with its way and the whole address of its client', (t) => {
+test('a refused log-in logs one line with its kind and the whole address of its client', (t) => {
   const { lines, refuse } = refusedLogIns(t);
   refuse('2001:db8::17');
   assert.deepEqual(lines, [

@@ -6,7 +6,7 @@ import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
 import { storedBytes } from './stored-bytes.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import { countEarlierMail } from './earlier-storage-store.ts';
-import { forgetStorage, readStorage } from './storage-store.ts';
+import { subtractDeletedMail, readStorage } from './storage-store.ts';
 
 const EACH_ABOUT_BYTES = 200;
 
@@ -50,6 +50,6 @@ test('mail that was stored before projects had a maximum is counted once, in bat
   }
   // The bytes leave the total together with their day.
   await db.query(`update storage_days set day = day - 60`);
-  await forgetStorage(db, { contentH: 45 * 24, metadataH: 45 * 24 });
+  await subtractDeletedMail(db, { contentH: 45 * 24, metadataH: 45 * 24 });
   assert.equal((await readStorage(db, one.projectId)).usedBytes, 0);
 });

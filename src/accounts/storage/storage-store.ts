@@ -124,7 +124,7 @@ export async function setStorageDefault(db: Queryable, bytes: number | null): Pr
 
 // Retention deletes whole weeks of all projects a week after their first day is due, and single emails at once
 // (retention/retention-store.ts).
-const FORGET = `
+const SUBTRACT_DELETED = `
 with kept as (
   select projects.id, kept.hours, case when kept.hours < least(coalesce($1::int, $2), coalesce($2::int, $1))
                                or kept.hours < ${SHORT_RETENTION_H} then 0 else ${WEEK_MS / 3_600_000} end
@@ -145,9 +145,9 @@ update storage set bytes = greatest(0, storage.bytes - sums.bytes)
  where storage.project_id = sums.project_id`;
 
 /** Subtracts the days whose content retention has deleted from the totals. */
-export async function forgetStorage(
+export async function subtractDeletedMail(
   db: Queryable,
   { contentH, metadataH }: Retention,
 ): Promise<void> {
-  await db.query(FORGET, [contentH, metadataH]);
+  await db.query(SUBTRACT_DELETED, [contentH, metadataH]);
 }

@@ -9,7 +9,7 @@ import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/opera
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import { countEarlierMail } from './earlier-storage-store.ts';
 import {
-  forgetStorage,
+  subtractDeletedMail,
   listStorage,
   type ProjectStorage,
   setStorageDefault,
@@ -46,7 +46,7 @@ export class StorageWatch {
     ]);
     await setStorageDefault(db, defaultStorage(config, { bytes, freeBytes }));
     await this.#countEarlier();
-    await forgetStorage(db, config.retention);
+    await subtractDeletedMail(db, config.retention);
     await this.#report();
   }
 

@@ -77,7 +77,7 @@ export class JournalKeeper {
       await this.#place.journal.append(newRows);
       for (const row of newRows) this.#written.set(keyOf(row), Date.parse(row.at));
       this.#sinceMs = toMs;
-      this.#forget(toMs - OVERLAP_MS);
+      this.#dropOverlap(toMs - OVERLAP_MS);
     }
     // Differs only after the clock of the database was set back.
     this.#sinceMs = nowMs;
@@ -90,7 +90,7 @@ export class JournalKeeper {
     return oldest === undefined ? null : backupTimeMs(oldest);
   }
 
-  #forget(beforeMs: number): void {
+  #dropOverlap(beforeMs: number): void {
     for (const [key, atMs] of this.#written) if (atMs <= beforeMs) this.#written.delete(key);
   }
 }

@@ -83,7 +83,7 @@ function registerChangeAndRemove(app: App, { db, accounts }: HttpServices): void
       const caller = callerOf(request);
       const isRevoked = isId(id) && (await revokeKey(db, caller, id, caller));
       if (!isRevoked) return notFound(reply, NOUN);
-      accounts.keys.forget(id);
+      accounts.keys.evict(id);
       return { object: 'api_key', id, deleted: true };
     },
   });

@@ -36,7 +36,7 @@ const IS_WRITABLE = `select current_setting('transaction_read_only') = 'off' as 
 
 /**
  * The servers of an address. With several, all are probed at once. The first in order that accepts writes is used until
- * `forgetPrimary`.
+ * `resetPrimary`.
  */
 export class Servers {
   readonly #config: pg.ClientConfig;
@@ -68,7 +68,7 @@ export class Servers {
   }
 
   /** Forgets the selected server, after it failed or refused writes. */
-  forgetPrimary(): void {
+  resetPrimary(): void {
     this.#finding = null;
   }
 

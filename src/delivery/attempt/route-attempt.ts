@@ -9,7 +9,7 @@ import type { Transaction, TransactionResult } from '../../net/smtp/client.ts';
 import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
 import type { TlsForAttempt } from '../route/tls-rules.ts';
 import type { Unavailable } from '../shaping/smtp-connections.ts';
-import type { SlotHolder } from '../memory/slots.ts';
+import type { SlotUse } from '../memory/slots.ts';
 import type { Via } from './outcome.ts';
 
 export type Send = () => Promise<TransactionResult>;
@@ -38,5 +38,5 @@ export type RouteAttempt = TlsForAttempt & {
    * hosts.ts and host-attempt.ts read whether the attempt is given up. host-attempt.ts marks when a server has
    * greeted.
    */
-  slot: SlotHolder | undefined;
+  slot: SlotUse | undefined;
 };

@@ -278,12 +278,12 @@ export async function listSendingProjects(db: Queryable, domain: string): Promis
 
 const KEPT_DAYS = 7;
 
-const FORGET = `
+const DELETE_OLD = `
 delete from provider_blocks
  where changed_at < app_now() - interval '${KEPT_DAYS} days' returning 1`;
 
-export async function forgetBlocks(db: Queryable): Promise<number> {
-  return (await db.query(FORGET)).length;
+export async function deleteOldBlocks(db: Queryable): Promise<number> {
+  return (await db.query(DELETE_OLD)).length;
 }
 
 /** Replaces NUL, which PostgreSQL cannot store. */

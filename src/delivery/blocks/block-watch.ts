@@ -8,7 +8,7 @@ import { delistingPage } from '../../mail/replies/refusal-subject.ts';
 import { isNamedProvider } from '../../net/providers.ts';
 import { listConditions } from '../../operator/condition-store.ts';
 import type { Queryable } from '../../database/database.ts';
-import { forgetBlocks, listBlocks, type ProviderBlock } from './block-store.ts';
+import { deleteOldBlocks, listBlocks, type ProviderBlock } from './block-store.ts';
 
 const BLOCKS_MAX = 1_000;
 /** Limit on conditions for unnamed providers, because anyone can run mail servers that refuse mail. */
@@ -25,7 +25,7 @@ export class BlockWatch {
   }
 
   async run(): Promise<void> {
-    await forgetBlocks(this.#db);
+    await deleteOldBlocks(this.#db);
     const blocks = await listBlocks(this.#db, BLOCKS_MAX);
     const named = blocks.filter(({ provider }) => isNamedProvider(provider));
     const others = blocks.filter(({ provider }) => !isNamedProvider(provider));

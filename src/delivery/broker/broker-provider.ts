@@ -157,7 +157,7 @@ export class BrokerProvider {
     return this.#demand > 0 || this.isWaitReported || this.#isPaced;
   }
 
-  get isForgettable(): boolean {
+  get isIdle(): boolean {
     return this.inUse === 0 && !this.#isLimited && !this.dependsOnTime;
   }
 

@@ -29,9 +29,9 @@ type BrokerOptions = {
 };
 
 export const BROKER_TICK_MS = 250;
-const FORGET_EVERY_MS = 10_000;
+const DROP_UNUSED_EVERY_MS = 10_000;
 /** Milliseconds that a provider without mail is kept, with the number of connections that it accepted. */
-const FORGET_AFTER_MS = 3600_000;
+const UNUSED_AFTER_MS = 3600_000;
 /** Beyond this number, providers without mail are dropped at once. They start with few connections again. */
 const PROVIDERS_MAX = 20_000;
 /** Limit on the prompt providers that a joining worker is notified of. The newest are kept. */
@@ -47,7 +47,7 @@ export class Broker {
   readonly #promptProviders = new Set<string>();
   readonly #uplink: Uplink;
   #outbox = new Map<number, BrokerMessage[]>();
-  #forgetAtMs = 0;
+  #dropUnusedAtMs = 0;
 
   constructor(options: BrokerOptions) {
     this.#options = options;
@@ -87,14 +87,14 @@ export class Broker {
         this.#notifyProvider(provider);
       if (!provider.dependsOnTime) this.#timedProviders.delete(provider);
     }
-    this.#forgetUnused();
+    this.#dropUnused();
     this.#flush();
   }
 
   /** Milliseconds until `tick` must be called; Infinity: not before the next message. */
   get tickWithinMs(): number {
     if (this.#timedProviders.size > 0 || this.#uplink.isSuspect) return BROKER_TICK_MS;
-    return this.#providers.size > 0 ? FORGET_EVERY_MS : Infinity;
+    return this.#providers.size > 0 ? DROP_UNUSED_EVERY_MS : Infinity;
   }
 
   #handle(worker: number, message: WorkerMessage): void {
@@ -201,7 +201,7 @@ export class Broker {
   }
 
   #reopen(provider: BrokerProvider): void {
-    this.#applyOutageChange(provider, { addresses: provider.outage.forgetSilent(), deadForMs: 0 });
+    this.#applyOutageChange(provider, { addresses: provider.outage.clearSilent(), deadForMs: 0 });
   }
 
   #applyOutageChange(
@@ -308,12 +308,12 @@ export class Broker {
     return provider;
   }
 
-  #forgetUnused(): void {
-    if (this.#nowMs() < this.#forgetAtMs) return;
-    this.#forgetAtMs = this.#nowMs() + FORGET_EVERY_MS;
-    const beforeMs = this.#nowMs() - (this.#providers.size > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
+  #dropUnused(): void {
+    if (this.#nowMs() < this.#dropUnusedAtMs) return;
+    this.#dropUnusedAtMs = this.#nowMs() + DROP_UNUSED_EVERY_MS;
+    const beforeMs = this.#nowMs() - (this.#providers.size > PROVIDERS_MAX ? 0 : UNUSED_AFTER_MS);
     for (const [key, provider] of this.#providers) {
-      if (!provider.isForgettable || provider.usedAtMs >= beforeMs) continue;
+      if (!provider.isIdle || provider.usedAtMs >= beforeMs) continue;
       this.#providers.delete(key);
       this.#capacities.removeProvider(key);
     }

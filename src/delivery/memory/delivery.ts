@@ -1,6 +1,6 @@
 /** A delivery in the memory of a worker: one email to one recipient, claimed under the worker's lease. */
 import type { MessageHead, StoredMessage } from '../message/message-store.ts';
-import type { SlotHolder } from './slots.ts';
+import type { SlotUse } from './slots.ts';
 import type { ClaimedRecipient } from '../queue/claim-store.ts';
 
 export type Delivery = Pick<
@@ -28,5 +28,5 @@ export type Delivery = Pick<
   isDomainDeleted: boolean;
   isDomainUnverified: boolean;
   /** Set by `FairQueue` while the delivery runs: its slot, or its wait outside of the slots. */
-  slot?: SlotHolder;
+  slot?: SlotUse;
 };

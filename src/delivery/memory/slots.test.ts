@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type SlotKind, type SlotHolder, Slots } from './slots.ts';
+import { type SlotKind, type SlotUse, Slots } from './slots.ts';
 import { TurnOrder } from '../memory/turn-order.ts';
 
 const KIB = 1024;
@@ -13,18 +13,18 @@ function newSlots(slotlessBytesMax = Infinity): Slots {
   return new Slots({ slotlessBytesMax });
 }
 
-function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): SlotHolder[] {
-  const holders: SlotHolder[] = [];
-  while (slots.mayStart(slotKind, project)) holders.push(slots.start(slotKind, project, 24 * KIB));
-  return holders;
+function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): SlotUse[] {
+  const uses: SlotUse[] = [];
+  while (slots.mayStart(slotKind, project)) uses.push(slots.start(slotKind, project, 24 * KIB));
+  return uses;
 }
 
 /** Starts deliveries of a project that wait for silent servers. */
-function wait(slots: Slots, project: string, count: number): SlotHolder[] {
+function wait(slots: Slots, project: string, count: number): SlotUse[] {
   return Array.from({ length: count }, () => {
-    const holder = slots.start('trial', project, 24 * KIB);
-    assert.ok(slots.leaveSlotIfSlow(holder));
-    return holder;
+    const use = slots.start('trial', project, 24 * KIB);
+    assert.ok(slots.leaveSlotIfSlow(use));
+    return use;
   });
 }
 
@@ -37,29 +37,29 @@ test('when other projects use all their slots, a project without deliveries stil
 
 test('a delivery to a silent server leaves its slot, which others can use', () => {
   const slots = newSlots();
-  const holders = startAll(slots, 'a');
-  for (const holder of holders) assert.ok(slots.leaveSlotIfSlow(holder));
+  const uses = startAll(slots, 'a');
+  for (const use of uses) assert.ok(slots.leaveSlotIfSlow(use));
   assert.equal(slots.slotlessCount, 128);
   assert.equal(startAll(slots, 'a').length, 128);
-  for (const holder of holders) slots.end(holder);
+  for (const use of uses) slots.end(use);
   assert.equal(slots.slotlessCount, 0);
 });
 
 test('a session keeps its slot for five checks', () => {
   const slots = newSlots();
-  const holder = slots.start('prompt', 'a', 24 * KIB);
-  holder.markGreeted();
-  const left = Array.from({ length: 6 }, () => slots.leaveSlotIfSlow(holder));
+  const use = slots.start('prompt', 'a', 24 * KIB);
+  use.markGreeted();
+  const left = Array.from({ length: 6 }, () => slots.leaveSlotIfSlow(use));
   assert.deepEqual(left, [false, false, false, false, true, true]);
 });
 
 test('a project with a quarter of the budget gives up its oldest delivery without a session', () => {
   const slots = newSlots();
-  const holders = wait(slots, 'a', 500);
-  holders[0]!.markGreeted();
+  const uses = wait(slots, 'a', 500);
+  uses[0]!.markGreeted();
   wait(slots, 'a', 1);
-  const given = holders.filter(({ signal }) => signal.aborted);
-  assert.deepEqual(given, [holders[1]]);
+  const given = uses.filter(({ signal }) => signal.aborted);
+  assert.deepEqual(given, [uses[1]]);
   assert.equal(slots.slotlessCount, 500);
 });
 
@@ -83,7 +83,7 @@ test('the memory of slotless deliveries is limited, and a project with few gives
 
 test('deliveries with a session are never given up, so others keep their slots', () => {
   const slots = newSlots();
-  for (const holder of wait(slots, 'a', 500)) holder.markGreeted();
+  for (const use of wait(slots, 'a', 500)) use.markGreeted();
   assert.equal(slots.leaveSlotIfSlow(slots.start('trial', 'a', 24 * KIB)), false);
 });
 

@@ -28,7 +28,7 @@ const PROJECT_SLOTLESS_MAX = SLOTLESS_MAX / 4;
 const PROJECT_SLOTLESS_MIN = 16;
 
 /** A running delivery, as the limits on slots see it. It may have left its slot. */
-export class SlotHolder {
+export class SlotUse {
   readonly projectId: string;
   readonly weightBytes: number;
   slotKind: SlotKind | null;
@@ -67,7 +67,7 @@ export class SlotHolder {
 type SlotlessGroup = {
   readonly projectId: string;
   count: number;
-  readonly ungreeted: Set<SlotHolder>;
+  readonly ungreeted: Set<SlotUse>;
 };
 
 export class Slots {
@@ -92,15 +92,15 @@ export class Slots {
     return this.#kinds[slotKind].mayStart(projectId);
   }
 
-  start(slotKind: SlotKind, projectId: string, weightBytes: number): SlotHolder {
+  start(slotKind: SlotKind, projectId: string, weightBytes: number): SlotUse {
     this.#kinds[slotKind].take(projectId);
-    return new SlotHolder(projectId, { slotKind, weightBytes });
+    return new SlotUse(projectId, { slotKind, weightBytes });
   }
 
-  end(holder: SlotHolder): void {
-    if (holder.slotKind !== null) this.#kinds[holder.slotKind].leave(holder.projectId);
-    holder.slotKind = null;
-    this.#leaveGroup(holder);
+  end(use: SlotUse): void {
+    if (use.slotKind !== null) this.#kinds[use.slotKind].leave(use.projectId);
+    use.slotKind = null;
+    this.#leaveGroup(use);
   }
 
   /**
@@ -108,21 +108,21 @@ export class Slots {
    * every SILENT_AFTER_MS.
    * @returns whether the delivery has no slot now
    */
-  leaveSlotIfSlow(holder: SlotHolder): boolean {
-    if (holder.slotKind === null) return true;
-    holder.checks += 1;
-    if (holder.hasSession && holder.checks < SLOW_AFTER_CHECKS) return false;
-    const group = this.#groupOf(holder.projectId);
+  leaveSlotIfSlow(use: SlotUse): boolean {
+    if (use.slotKind === null) return true;
+    use.checks += 1;
+    if (use.hasSession && use.checks < SLOW_AFTER_CHECKS) return false;
+    const group = this.#groupOf(use.projectId);
     // Deliveries with a session use the whole budget. This one keeps its slot, which slows only its own project.
     if (!this.#makeRoom(group)) return false;
-    this.#kinds[holder.slotKind].leave(holder.projectId);
-    holder.slotKind = null;
-    holder.group = group;
-    if (!holder.hasSession) group.ungreeted.add(holder);
+    this.#kinds[use.slotKind].leave(use.projectId);
+    use.slotKind = null;
+    use.group = group;
+    if (!use.hasSession) group.ungreeted.add(use);
     group.count += 1;
     this.#groups.set(group.projectId, group);
     this.#slotless += 1;
-    this.#slotlessBytes += holder.weightBytes;
+    this.#slotlessBytes += use.weightBytes;
     return true;
   }
 
@@ -143,15 +143,15 @@ export class Slots {
     return true;
   }
 
-  #leaveGroup(holder: SlotHolder): void {
-    const { group } = holder;
+  #leaveGroup(use: SlotUse): void {
+    const { group } = use;
     if (group === null) return;
-    holder.group = null;
-    group.ungreeted.delete(holder);
+    use.group = null;
+    group.ungreeted.delete(use);
     group.count -= 1;
     if (group.count === 0) this.#groups.delete(group.projectId);
     this.#slotless -= 1;
-    this.#slotlessBytes -= holder.weightBytes;
+    this.#slotlessBytes -= use.weightBytes;
   }
 
   #largestGroup(): SlotlessGroup | null {

@@ -95,11 +95,11 @@ export class MessageBuilder {
     const promise = this.#buildWithCurrentKeys(message, recipient, form);
     const runningBuild: RunningBuild = { promise };
     this.#runningBuilds.set(id, runningBuild);
-    const forget = (): void => {
+    const remove = (): void => {
       this.#runningBuilds.delete(id);
       runningBuild.promise = null; // old tables of a Map keep its entries alive (lib/live-set.ts)
     };
-    promise.then(forget, forget);
+    promise.then(remove, remove);
     return promise;
   }
 

@@ -126,7 +126,7 @@ export class Outage {
   }
 
   /** Returns the addresses that workers may connect to again, after `recordReached` or `undoPhase`. */
-  forgetSilent(): readonly string[] {
+  clearSilent(): readonly string[] {
     const silent = this.silentAddresses;
     this.#silentAddresses.clear();
     return silent;

@@ -117,6 +117,6 @@ async function relayRoute(host: string): Promise<MailHosts> {
     const hosts = [{ name: host, preference: 0, addresses }];
     return { kind: 'hosts', hosts, provider: `relay ${host}`, dropped: [] };
   } catch {
-    return { kind: 'temporary', message: `The relay ${host} has no address at present.` };
+    return { kind: 'temporary', message: `The relay ${host} has no address now.` };
   }
 }

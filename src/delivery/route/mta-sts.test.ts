@@ -6,11 +6,11 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import {
-  forgetStsPolicies,
+  deleteExpiredStsPolicies,
   listPoliciesToRenew,
   StsPolicies,
   addTlsResults,
-  forgetTlsResults,
+  deleteOldTlsResults,
   readTlsResults,
 } from './transport-security-store.ts';
 
@@ -53,7 +53,7 @@ test('policies in use are renewed after a day, and expired ones are deleted', as
     [],
     'no retry within the hour after a failure',
   );
-  assert.equal(await forgetStsPolicies(db, 10), 2);
+  assert.equal(await deleteExpiredStsPolicies(db, 10), 2);
   assert.ok((await policies.load('d.test')).cached !== null);
 });
 
@@ -70,7 +70,7 @@ test('TLS results are summed by day, domain, policy and kind, and kept for a mon
   await pass('2 days');
   assert.deepEqual(await read(1), []);
   assert.deepEqual(await read(7), ['success 5', 'validation-failure 1']);
-  assert.equal(await forgetTlsResults(db, 10), 0);
+  assert.equal(await deleteOldTlsResults(db, 10), 0);
   await pass('30 days');
-  assert.equal(await forgetTlsResults(db, 10), 2);
+  assert.equal(await deleteOldTlsResults(db, 10), 2);
 });

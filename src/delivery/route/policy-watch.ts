@@ -6,19 +6,23 @@ import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { StsCache } from '../../net/tls/mta-sts.ts';
 import type { Database } from '../../database/database.ts';
-import { forgetStsPolicies, listPoliciesToRenew, StsPolicies } from './transport-security-store.ts';
+import {
+  deleteExpiredStsPolicies,
+  listPoliciesToRenew,
+  StsPolicies,
+} from './transport-security-store.ts';
 import { createNetwork } from '../../service/machine/network.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 
 /** Limit on policies per run. Each takes a second or two; the next run continues. */
 const RENEWALS_MAX = 50;
-const FORGOTTEN_MAX = 5_000;
+const DELETED_MAX = 5_000;
 
 export async function renewStsPolicies(
   db: Database,
   { config, log }: { config: Config; log: Logger },
 ): Promise<void> {
-  await forgetStsPolicies(db, FORGOTTEN_MAX);
+  await deleteExpiredStsPolicies(db, DELETED_MAX);
   const domains = await listPoliciesToRenew(db, RENEWALS_MAX);
   if (domains.length === 0) return;
   const world = systemWorld;

@@ -94,7 +94,7 @@ export async function listPoliciesToRenew(db: Queryable, limit: number): Promise
   return (await db.query<{ domain: string }>(TO_RENEW, [limit])).map(({ domain }) => domain);
 }
 
-export const forgetStsPolicies = batchDelete(
+export const deleteExpiredStsPolicies = batchDelete(
   'mta_sts_policies',
   `coalesce(expires_at, '-infinity') <= app_now()
      and coalesce(failed_at, '-infinity') <= app_now() - interval '1 hour'`,
@@ -143,7 +143,7 @@ export function readTlsResults(
 /** Days; enough for daily reports and a review of the last month. */
 const KEPT_DAYS = 30;
 
-export const forgetTlsResults = batchDelete(
+export const deleteOldTlsResults = batchDelete(
   'tls_results',
   `day < (app_now() at time zone 'UTC')::date - ${KEPT_DAYS}`,
 );

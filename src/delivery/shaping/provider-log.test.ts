@@ -27,7 +27,7 @@ function providerLog(t: TestContext) {
 
 const DOWN = { state: 'suspended' as const, reason: 'mx1.down.test: connection refused' };
 
-test('an outage of a provider is one warning with its remedy and one line at its end, however often it is suspended', (t) => {
+test('an outage of a provider logs one warning with its remedy and one line at its end, however often it is suspended', (t) => {
   const { lines, note, tick } = providerLog(t);
   note('down.test', DOWN);
   for (let count = 0; count < 5; count += 1) {
@@ -53,7 +53,7 @@ test('an outage of a provider is one warning with its remedy and one line at its
   ]);
 });
 
-test("a provider that asks for less mail is one warning with its reply, without the recipient's address", (t) => {
+test("a provider that asks for less mail logs one warning with its reply, without the recipient's address", (t) => {
   const { lines, note } = providerLog(t);
   const reason = '421 4.7.0 <jo.private@example.org> Too many connections; see https://x.test/a';
   note('google', { state: 'slowed', reason });

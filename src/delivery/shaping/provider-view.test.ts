@@ -12,10 +12,10 @@ test('a provider with waiting deliveries is kept, however many providers a worke
   const options = { isUrgent: false, timeoutMs: 60_000 };
   const session = pool.waitForSession({ key: 'mx1.google.test', transaction: null }, options);
   view.sweep();
-  assert.equal(view.isForgettable(1_000_000), false);
+  assert.equal(view.isIdle(1_000_000), false);
 
   pool.wakeAll();
   assert.equal(await session, null);
   view.sweep();
-  assert.equal(view.isForgettable(1_000_000), true);
+  assert.equal(view.isIdle(1_000_000), true);
 });

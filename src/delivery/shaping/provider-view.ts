@@ -18,7 +18,7 @@ export type ProviderFacts = {
 };
 
 /** Milliseconds that a provider without mail is kept, so that its share is known for the next mail. */
-const FORGET_AFTER_MS = 10 * 60_000;
+const UNUSED_AFTER_MS = 10 * 60_000;
 const PROVIDERS_MAX = 10_000;
 
 export class ProviderView {
@@ -97,11 +97,11 @@ export class ProviderView {
   }
 
   /** Returns whether the provider has no mail and no state that must be remembered, among `providerCount`. */
-  isForgettable(providerCount: number): boolean {
+  isIdle(providerCount: number): boolean {
     const nowMs = this.#world.monotonicMs();
     const isOpen = this.#status.untilMs <= nowMs && this.#status.waitUntilMs <= nowMs;
     const unusedMs = nowMs - this.#usedAtMs;
-    const keptForMs = providerCount > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS;
+    const keptForMs = providerCount > PROVIDERS_MAX ? 0 : UNUSED_AFTER_MS;
     return this.#isEmpty && isOpen && unusedMs > keptForMs;
   }
 

@@ -22,7 +22,7 @@ import type { SmtpSession } from './smtp-session.ts';
 import type { PoolContext, SessionPool, SessionRequest } from './session-pool.ts';
 import { limitsOf, type ShapingSettings, findSlowdown, START_CONNECTIONS } from './settings.ts';
 import { TimedMemory } from '../outage/timed-memory.ts';
-import type { SlotHolder } from '../memory/slots.ts';
+import type { SlotUse } from '../memory/slots.ts';
 import { type Source, sourcesFor } from './sources.ts';
 import { sessionKeyOf, type SmtpTarget } from '../route/smtp-target.ts';
 import { UplinkView } from '../outage/uplink-view.ts';
@@ -57,7 +57,7 @@ export type SendRequest = {
   /** The message failed on a kept session, so it is sent alone on a new one. */
   needsNewSession: boolean;
   hasOthers?: boolean;
-  slot?: SlotHolder | undefined;
+  slot?: SlotUse | undefined;
 };
 
 type ConnectionsOptions = {
@@ -367,7 +367,7 @@ export class SmtpConnections {
   #sweep(): void {
     for (const [key, provider] of this.#providers) {
       provider.sweep();
-      if (provider.isForgettable(this.#providers.size)) this.#providers.delete(key);
+      if (provider.isIdle(this.#providers.size)) this.#providers.delete(key);
     }
   }
 

@@ -210,7 +210,7 @@ test('a CNAME to the right record is accepted', async () => {
   assert.equal(recordOf(result, 'rsa').status, 'verified');
 });
 
-test('a wrong record is reported with the present value', async () => {
+test('a wrong record is reported with the current value', async () => {
   const MX = ['10 mx.other.example'];
   const TXT = ['v=spf1 -all'];
   const result = await check({

@@ -52,7 +52,7 @@ async function unknownText(api: Api, to: string): Promise<string> {
   const kept =
     hours === null
       ? ''
-      : ` Emails are kept for ${Math.round(hours / 24)} days; older ones are forgotten.`;
+      : ` Emails are kept for ${Math.round(hours / 24)} days; older ones are deleted.`;
   return `Nothing is known of ${to}: no email to it is stored, and no list of suppressions has it.${kept}`;
 }
 

@@ -140,7 +140,7 @@ class TextWriter implements HtmlReader {
     else if (name === 'ol' || name === 'ul') this.#endList();
     if (name !== 'li') this.#applyLayout(LAYOUT.get(name));
     else this.#breakLine(1);
-    if (name === 'li' || name === 'ol' || name === 'ul') this.#forgetMark();
+    if (name === 'li' || name === 'ol' || name === 'ul') this.#dropMark();
   }
 
   end(): string {
@@ -162,7 +162,7 @@ class TextWriter implements HtmlReader {
     this.#push(this.#mark + text.slice(0, this.#lengthMax));
     this.#lineEnds = 0;
     this.#hasSpace = false;
-    this.#forgetMark();
+    this.#dropMark();
   }
 
   /** Writes text without blanks at its ends, except encoded ones. */
@@ -214,7 +214,7 @@ class TextWriter implements HtmlReader {
 
   #beginItem(attributes: string): void {
     this.#breakLine(1);
-    this.#forgetMark();
+    this.#dropMark();
     const indent = '  '.repeat(Math.min(Math.max(this.#lists.length - 1, 0), 3));
     const list = this.#lists.at(-1);
     const item = list?.ordered?.beginItem(attributes);
@@ -223,7 +223,7 @@ class TextWriter implements HtmlReader {
     else this.#mark = textOfMark({ list, indent, item });
   }
 
-  #forgetMark(): void {
+  #dropMark(): void {
     this.#mark = '';
     this.#openMark = null;
   }

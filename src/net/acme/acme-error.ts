@@ -95,7 +95,7 @@ export function remedyOf(
     case 'caa':
       return `The CAA records of ${name} do not permit ${hostOf(url)}: add its name to them, or choose another authority. ${again}`;
     case 'rateLimited':
-      return `${again} Until then the present certificate stays in use, or one from LETTERHAUS_TLS_CERT and LETTERHAUS_API_TLS_CERT.`;
+      return `${again} Until then the current certificate stays in use, or one from LETTERHAUS_TLS_CERT and LETTERHAUS_API_TLS_CERT.`;
     case 'rejectedIdentifier':
       return `${hostOf(url)} issues no certificates for ${name}: use a public name, or certificates of your own (docs/tls.md).`;
     case 'externalAccountRequired':

@@ -87,7 +87,7 @@ for (const name of DNS_PROVIDERS) {
     );
   });
 
-  test(`${name}: limited rates, lost responses and failures end in the record or in a sentence`, async () => {
+  test(`${name}: after rate limits, lost responses and failures the record exists, or a sentence says why not`, async () => {
     await using server = await startDnsProviderServer(name, { [ZONE]: [] });
     const provider = open(server.access);
     server.fault = 'fails';
@@ -108,7 +108,7 @@ for (const name of DNS_PROVIDERS) {
     });
   });
 
-  test(`${name}: a wrong token is a sentence with the remedy and without the token`, async () => {
+  test(`${name}: a wrong token is reported in a sentence with the remedy and without the token`, async () => {
     await using server = await startDnsProviderServer(name, { [ZONE]: [] });
     const token = 'a-wrong-token-8d1f';
     const error = await open({ ...server.access, token })

@@ -11,13 +11,13 @@ import { type Scope, scopeKey } from '../../core/scope.ts';
 import type { World } from '../../lib/world.ts';
 import { MINUTE_MS } from '../../lib/units.ts';
 
-export type LookUpResult<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
+export type AllowedLookup<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
 
 /** Look-ups of one request for one purpose. Rejects with the error of `lookUp`. */
 export type BoundedLookup = <T>(
   domain: string,
   lookUp: () => T | Promise<T>,
-) => Promise<LookUpResult<T>>;
+) => Promise<AllowedLookup<T>>;
 
 export type LookupBounds = {
   perRequestMax: number;

@@ -20,7 +20,7 @@ import { StreamWatch } from '../../events/stream-watch.ts';
 import { removeDeadLog } from '../../move/change-log-store.ts';
 import { beginRun } from '../../retention/clock-store.ts';
 import { keyEarlierMail } from '../../migration/migrate-addresses.ts';
-import { forgetExpired } from '../../retention/retention-store.ts';
+import { deleteExpired } from '../../retention/retention-store.ts';
 import { shortenHistories } from '../../suppressions/history-store.ts';
 import { foldStats } from '../../stats/stats-store.ts';
 import { createPartitions } from '../../migration/migrate.ts';
@@ -199,7 +199,7 @@ function removalTasks({ database, config, log, signal }: TaskContext): Task[] {
       name: 'deleting expired rows',
       everyMs: 1 * MINUTES,
       run: async () => {
-        if ((await beginRun(db)) === null) await forgetExpired(db);
+        if ((await beginRun(db)) === null) await deleteExpired(db);
       },
     },
     {

@@ -37,8 +37,8 @@ test('a worker that is silent for more than 8 s is killed once, one that answers
   assert.deepEqual(signals, ['1 SIGKILL']);
   assert.deepEqual(warnings, [{ pid: 101, silent_s: 8 }]);
   assert.equal(watch.killedCount, 1);
-  assert.equal(watch.forget(1), true);
-  assert.equal(watch.forget(2), false);
+  assert.equal(watch.remove(1), true);
+  assert.equal(watch.remove(2), false);
 });
 
 test('a worker that loads its code has a minute', () => {

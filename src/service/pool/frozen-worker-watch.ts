@@ -60,7 +60,7 @@ export class FrozenWorkerWatch {
   }
 
   /** @returns whether the worker, which has ended, was killed for its silence */
-  forget(id: number): boolean {
+  remove(id: number): boolean {
     const isKilled = this.#states.get(id)?.isKilled ?? false;
     this.#states.delete(id);
     return isKilled;

@@ -298,7 +298,7 @@ export class WorkerPool {
   readonly #onExit = (worker: Worker, code: number, signal: string | null): void => {
     const leaseId = this.#leaseIds.get(worker.id);
     this.#leaseIds.delete(worker.id);
-    const wasFrozen = this.#watch.forget(worker.id);
+    const wasFrozen = this.#watch.remove(worker.id);
     this.#connections.closeLast(worker);
     this.#broker?.removeWorker(worker.id);
     this.#readinessLog.note(worker.id, []);

@@ -29,7 +29,7 @@ function readinessLog(t: TestContext) {
   };
 }
 
-test('a reason that all workers have is one warning with its remedy, and one line when no worker has it any more', (t) => {
+test('a reason that all workers have logs one warning with its remedy, and one line when no worker has it any more', (t) => {
   const { lines, note, tick } = readinessLog(t);
   for (const worker of [1, 2, 3]) note(worker, NO_DATABASE);
   tick(20_000);

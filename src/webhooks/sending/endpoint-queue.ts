@@ -103,7 +103,7 @@ export class EndpointQueue {
       const endpoint = this.#state(endpointId);
       endpoint.hasMore = due.length === max;
       for (const { dueAtMs } of due) endpoint.lowWaterMs = Math.max(endpoint.lowWaterMs, dueAtMs);
-      this.#forgetIfIdle(endpoint);
+      this.#removeIfIdle(endpoint);
     }
   }
 
@@ -121,7 +121,7 @@ export class EndpointQueue {
       this.#waiting -= 1;
     }
     this.#adjustConcurrency(endpoint, pace);
-    this.#forgetIfIdle(endpoint);
+    this.#removeIfIdle(endpoint);
   }
 
   get canClaim(): boolean {
@@ -182,7 +182,7 @@ export class EndpointQueue {
     return project;
   }
 
-  #forgetIfIdle({ runningCount, hasMore, endpointId, projectId, project }: EndpointState): void {
+  #removeIfIdle({ runningCount, hasMore, endpointId, projectId, project }: EndpointState): void {
     if (runningCount > 0 || hasMore) return;
     this.#endpoints.delete(endpointId);
     project.endpoints -= 1;

@@ -7,7 +7,7 @@ const SEQUENCE_MS = 1_000;
 
 type Place = 'shell' | 'screen';
 
-/** All shortcuts of the page at present. */
+/** All shortcuts that the page has now. */
 const active: Readonly<Record<Place, Set<{ current: readonly Shortcut[] }>>> = {
   shell: new Set(),
   screen: new Set(),

@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { newSender } from '../../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../../test/support/postgres.ts';
 import { newId } from '../../../database/ids.ts';
-import { addRequests, findRequest, forgetRequests } from './request-log-store.ts';
+import { addRequests, findRequest, deleteOldRequests } from './request-log-store.ts';
 
-test('requests are forgotten after a week', async () => {
+test('requests are deleted after a week', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const { projectId, environment } = await newSender(db);
@@ -20,9 +20,9 @@ test('requests are forgotten after a week', async () => {
   const old = await add();
   await db.query(`update clock set skew = skew + interval '6 days'`);
   const young = await add();
-  assert.equal(await forgetRequests(db, 500), 0);
+  assert.equal(await deleteOldRequests(db, 500), 0);
   await db.query(`update clock set skew = skew + interval '1 day 1 minute'`);
-  assert.equal(await forgetRequests(db, 500), 1);
+  assert.equal(await deleteOldRequests(db, 500), 1);
   assert.equal(await findRequest(db, scope, old), null);
   assert.equal((await findRequest(db, scope, young))?.id, young);
 });

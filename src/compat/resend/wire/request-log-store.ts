@@ -79,7 +79,7 @@ export async function findRequest(
 
 const KEPT_DAYS = 7;
 
-export const forgetRequests = batchDelete(
+export const deleteOldRequests = batchDelete(
   'request_log',
   `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
 );

@@ -24,7 +24,7 @@ import { type LineRead, type SmtpServerWire } from './server-wire.ts';
 
 const OK = serverReply(250, '2.0.0', 'Ok');
 const STOPPING = closingReply(421, '4.3.2', 'This server is stopping; try again in a moment');
-const NO_TLS_NOW = serverReply(454, '4.7.0', 'TLS is not available at present');
+const NO_TLS_NOW = serverReply(454, '4.7.0', 'TLS is not available now');
 const INTERNAL_ERROR = serverReply(451, '4.3.0', 'Internal error; try again later');
 const LOG_IN_TIMEOUT = closingReply(421, '4.4.2', 'Log-in timeout');
 const SESSION_TIMEOUT = closingReply(

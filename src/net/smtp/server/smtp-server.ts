@@ -125,8 +125,8 @@ export class SmtpServer<User = null> {
     });
     const openSession: OpenSession<User> = { session, wire, ended: session.run() };
     this.#open.add(openSession);
-    const forget = (): void => void this.#open.delete(openSession);
-    openSession.ended.then(forget, forget);
+    const remove = (): void => void this.#open.delete(openSession);
+    openSession.ended.then(remove, remove);
   }
 }
 
