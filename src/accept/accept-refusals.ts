@@ -16,7 +16,7 @@ export type RefusedKind = Exclude<EmailResult['outcome'], 'accepted' | 'repeated
 
 export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choose an earlier time`;
 
-/** Returns the refusal of an email from another domain than that of the caller's key, else null. */
+/** Returns the refusal of an email from another domain than the domain of the caller's key, else null. */
 export function refuseOtherDomain({ domain }: Caller, fromDomain: string): Refusal | null {
   if (domain === null || domain === fromDomain) return null;
   return { refused: 'authorization_error', message: `This key may only send from ${domain}.` };

@@ -70,7 +70,7 @@ export class AcmeWatch implements AsyncDisposable {
     await this.#orders;
   }
 
-  /** One after the other. What fails for a reason of ours is tried again when it is due. */
+  /** Orders one certificate after the other. An order that fails for a reason of ours is repeated when it is due. */
   async #orderAll(names: readonly string[]): Promise<void> {
     const { log } = this.#options;
     const { signal } = this.#stopping;

@@ -90,7 +90,7 @@ export function addCommand<Options extends object, Args extends unknown[]>(
   return runnable(parent.command(name, { hidden }).description(about), cli, rest);
 }
 
-/** Adds --json, the examples and the action to a command. Its exit code becomes that of the process. */
+/** Adds --json, the examples and the action to a command. Its exit code becomes the exit code of the process. */
 export function runnable<Options extends object, Args extends unknown[]>(
   command: Command,
   cli: Cli,

@@ -60,7 +60,7 @@ function readEnvFile(
     }
     const variables = parseEnv(readFileSync(file, 'utf8'));
     const secretName = Object.entries(variables).find(isSecret)?.[0];
-    // The group may be that of the service, which reads a file of root.
+    // The group may be the group of the service, which reads a file of root.
     if (isFile && (mode & 0o004) !== 0 && secretName !== undefined) {
       problems.push(
         `${file}: other users can read ${secretName} in it; run \`chmod o-r ${file}\`.`,

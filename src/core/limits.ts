@@ -54,7 +54,7 @@ const COUNTED_UNITS = {
   webhooks: 'tests and replays',
 } as const;
 
-/** Returns the refusal of an exceeded limit. `recipients` are those of the email, for `sending`. */
+/** Returns the refusal of an exceeded limit. `recipients`: the number of recipients of the email, for `sending`. */
 export function limitRefusal(
   category: CountedCategory,
   limit: LimitState,

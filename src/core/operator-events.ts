@@ -104,7 +104,7 @@ export type EndedCondition = ConditionKey & {
 
 /** Minimum milliseconds between two stored reports of one condition. */
 export const CONDITION_REPORTED_EVERY_MS = 60_000;
-/** The `lapsesAfterMs` of conditions that every check reports, so that those of a machine that is gone end. */
+/** The `lapsesAfterMs` of conditions that every check reports, so that conditions of a removed machine end. */
 export const CONDITION_LAPSES_AFTER_MS = 10 * 60_000;
 
 export type OperatorEvents = {

@@ -84,7 +84,7 @@ export class Overloaded extends Error {
   override readonly name = 'Overloaded';
 }
 
-/** Thrown when the maximum number of objects exists. The message is that of the `conflict`. */
+/** Thrown when the maximum number of objects exists. The `conflict` has the same message. */
 export class MaximumReached extends Error {
   override readonly name = 'MaximumReached';
 }

@@ -32,7 +32,9 @@ export function outlivesMetadata({ contentH, metadataH }: Retention): boolean {
   return (contentH ?? Infinity) > (metadataH ?? Infinity);
 }
 
-/** Returns why a project cannot have this retention. It may shorten that of the installation, not extend it. */
+/**
+ * Returns why a project cannot have this retention. It may shorten the retention of the installation, not extend it.
+ */
 export function retentionProblem(own: Retention, longest: Retention): string | null {
   for (const [part, ownH, longestH] of [
     ['content', own.contentH, longest.contentH],

@@ -134,7 +134,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     await Promise.all(releases).catch((error: unknown) => {
       this.#options.log.error(
         { err: error },
-        'this worker could not release claims; it does when it next compares the table with its memory',
+        'this worker could not release claims; the next comparison of the table with its memory releases them',
       );
     });
   }

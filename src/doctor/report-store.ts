@@ -49,7 +49,7 @@ export type ClaimedRun = { runId: string; isLive: boolean };
 
 /**
  * Begins a run that an operator asked for, that is due, or that ended before its time.
- * @param everyMs a live installation is due this long after its last run began; null: never
+ * @param everyMs in a live installation, time from one run to the next; null: none is due
  */
 export async function claimRun(
   db: Queryable,
@@ -89,7 +89,7 @@ export async function saveReport(
 export type NodeReport = {
   instance: string;
   host: string;
-  /** It was asked for and has not begun. */
+  /** An operator has asked for the run, and it has not begun. */
   isRequested: boolean;
   isRunning: boolean;
   checksEnded: number;

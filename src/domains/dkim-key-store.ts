@@ -28,7 +28,7 @@ returning ${DOMAIN_COLUMNS}`;
 
 /**
  * Stores the next keys.
- * @param options.records all records of the domain, including those of the next keys
+ * @param options.records all records of the domain, including the records of the next keys
  */
 export function beginRotation(
   tx: Queryable,

@@ -91,7 +91,10 @@ function selectorsOf({ rsaSelector, nextKeys }: StoredDomain): string {
   return `${rsaSelector} ${nextKeys?.rsaSelector ?? ''}`;
 }
 
-/** Returns whether a record stays in the checks. Those of previous keys stay for 7 days, and then until removed. */
+/**
+ * Returns whether a record stays in the checks. Records of previous keys stay for 7 days, and then until they are
+ * removed.
+ */
 function isKept({ key, status }: CheckedRecord, { isPreviousNeeded }: StoredDomain): boolean {
   return key !== 'previous' || isPreviousNeeded || status !== 'missing';
 }

@@ -44,7 +44,7 @@ export class EventSource {
 
   /**
    * Yields events until the signal.
-   * @throws LetterhausError that a retry cannot solve: the key is refused, or the address is not that of a service
+   * @throws LetterhausError that a retry cannot solve: the key is refused, or no service is at the address
    */
   async *events(): AsyncGenerator<SourceEvent> {
     const { signal } = this.#options;

@@ -369,7 +369,7 @@ function tlsOptions(certificate: Certificate, handshakeMs: number): ServerOption
     ...certificate.pems(),
     ...TLS_MINIMUM,
     ALPNProtocols: ['http/1.1'],
-    // Without a context of its own, a name gets that of setSecureContext.
+    // A name without its own context gets the context of setSecureContext.
     SNICallback: (name, done) => done(null, certificate.contextFor?.(name) ?? undefined),
     handshakeTimeout: handshakeMs,
   };

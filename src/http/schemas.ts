@@ -150,7 +150,7 @@ type Failures<Status extends FailureStatus> = Record<
   typeof failure
 >;
 
-/** Returns the failures of a route for its `response`: these, and those of every route with a key. */
+/** Returns the failures of a route for its `response`: these, and the failures of every route with a key. */
 export function failures<Status extends FailureStatus = never>(
   ...statuses: readonly Status[]
 ): Failures<Status> {

@@ -70,7 +70,7 @@ export type MigrateOptions = AbortOptions & {
   /** Why an empty database must not become an installation (database/server/database-note.ts); null: it may. */
   newDatabaseProblem?: string | null;
   /**
-   * For a service. The key must be that of the database. The login role of workers is derived from it
+   * For a service. The key must be the key of the database. The login role of workers is derived from it
    * (database/server/database-roles.ts).
    */
   secretKey?: SecretKeyLocation;
@@ -93,7 +93,7 @@ export type BackUpBeforeMigration = (need: {
  * Migrates, creates partitions, and seeds the tables that mirror code. Waits while another node migrates.
  * @throws RefusedDatabase when the database requires newer code, may lose commits, or is locked, or when the backup
  *   that a migration asks for fails; then nothing was migrated
- * @throws SecretKeyProblem when the secret key is not that of the database; then nothing was changed
+ * @throws SecretKeyProblem when the secret key is not the key of the database; then nothing was changed
  * @throws DatabaseUnavailable
  */
 export async function migrate(

@@ -71,7 +71,7 @@ select instance, host, to_jsonb(nodes) ->> 'version' as version, schema_known as
  group by 1, 2, 3, 4
  order by 2, 1`;
 
-/** Lists workers by machine and version, including those of a killed service until others expire them. */
+/** Lists workers by machine and version, including workers of a killed service until others expire them. */
 export function listNodeFacts(db: Queryable): Promise<NodeFacts[]> {
   return db.query<NodeFacts>(NODES);
 }

@@ -59,7 +59,7 @@ export function translationToWire(translation: Translation) {
 export type ForeignTemplate = ForeignContent & {
   name: string | null;
   alias: string | null;
-  /** Variables declared in the file. Those of Resend have types and fallbacks. */
+  /** Variables declared in the file. Variables of Resend have types and fallbacks. */
   variables: TemplateVariable[];
 };
 

@@ -45,8 +45,8 @@ export function watchMove({ db, pool, world, log }: MoveWatchOptions): MoveWatch
     if (isAsked === isPaused) return;
     isPaused = isAsked;
     pool.pauseSending(isPaused);
-    if (isPaused) log.warn('the database is being moved; nothing is sent for some seconds');
-    else log.info('the database was not moved; mail and webhooks are sent again');
+    if (isPaused) log.warn('the database is being moved; this node sends nothing for some seconds');
+    else log.info('the database was not moved; this node sends mail and webhooks again');
   };
   const poll = async (): Promise<void> => {
     const state = await readMoveState(db).catch(() => null);

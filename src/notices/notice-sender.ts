@@ -96,7 +96,10 @@ export class NoticeSender {
     );
     if (isExpected || this.#hasFailed) return;
     this.#hasFailed = true;
-    this.#options.log.warn({ err: error }, 'sending notices about delivery failed; it is retried');
+    this.#options.log.warn(
+      { err: error },
+      'this worker could not send delivery notices; the next check retries them',
+    );
   }
 
   /**

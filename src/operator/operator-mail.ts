@@ -107,7 +107,7 @@ export class OperatorMail {
   #logFailure(error: unknown): void {
     if (error instanceof DatabaseUnavailable || this.#hasFailed) return;
     this.#hasFailed = true;
-    this.#options.log.warn({ err: error }, 'mail to the operator failed; it is retried');
+    this.#options.log.warn({ err: error }, 'mail to the operator failed; the next poll retries it');
   }
 
   async #sendDueMail(): Promise<void> {

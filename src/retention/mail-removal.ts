@@ -67,7 +67,7 @@ export class MailRemoval {
     if (pause !== null && pause.since.getTime() !== this.#pausedSinceMs) {
       this.#options.log.warn(
         { moved_h: Math.round(pause.movedS / 3600), until: pause.until, remedy: CLOCK_REMEDY },
-        'the clock of the database moved by more than a day; old data is kept until it has been steady for a day',
+        'the clock of the database moved by more than a day; this node removes old data once the clock has been steady for a day',
       );
     }
     this.#pausedSinceMs = pause?.since.getTime() ?? null;
@@ -93,7 +93,7 @@ export class MailRemoval {
     if (waiting.length === 0 || this.#reportedWeeks === before) return;
     this.#options.log.warn(
       { waiting, remedy: WEEKS_REMEDY },
-      'more than a tenth of all weeks is past its retention; at most a tenth is removed in a day',
+      'more than a tenth of all weeks is past its retention; this node removes at most a tenth in a day',
     );
   }
 

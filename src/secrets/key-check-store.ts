@@ -1,7 +1,7 @@
 /**
- * Checks that the secret key of this node is that of the database. Every start does this first, and every command that
- * seals or opens. With another key, the mail of all domains would wait unsigned, and new secrets would be lost with
- * that key.
+ * Checks that the secret key of this node is the key of the database. Every start does this first, and every command
+ * that seals or opens. With another key, the mail of all domains would wait unsigned, and new secrets would be lost
+ * with that key.
  *
  * `installation.secret_check` is a value that the key has sealed, so one read suffices. A database from an older
  * version has none. There the key has to open most of a sample of sealed rows, which also replaces a damaged check. A
@@ -70,15 +70,15 @@ export function firstSecretKey(secretKeys: string): string {
 }
 
 /**
- * Makes a key that of the database, whichever key sealed its values: for `letterhaus secrets start-over`. The caller
- * has the migration lock, under which starts check their key.
+ * Records a key as the key of the database, whichever key sealed its values: for `letterhaus secrets start-over`. The
+ * caller has the migration lock, under which starts check their key.
  */
 export async function replaceCheck(db: Queryable, secrets: SecretBox): Promise<void> {
   const sealed = secrets.seal(CHECK_TEXT, CHECK_ROW);
   await db.query('update installation set secret_check = $1', [sealed]);
 }
 
-/** Checks the keys of a running service. Returns why they are not those of the database; null when they are. */
+/** Checks the keys of a running service. Returns why they are not the keys of the database; null when they are. */
 export async function foreignKeyProblem(
   db: Queryable,
   { dataDir, configured }: SecretKeyLocation,

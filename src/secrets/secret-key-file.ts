@@ -21,7 +21,7 @@ import { parseSecretKeys } from './secret-keys.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The secret key is missing, damaged or not that of the database. The message is for the operator. */
+/** The secret key is missing, damaged or not the key of the database. The message is for the operator. */
 export class SecretKeyProblem extends Error {
   override readonly name = 'SecretKeyProblem';
 }
@@ -42,7 +42,7 @@ export function createSecretKeyFile(
   return readSecretKey(dataDir)!;
 }
 
-/** Renames a key that is damaged or not that of the database. Returns its new path; null when there is none. */
+/** Renames a key that is damaged or not the key of the database. Returns its new path; null when there is none. */
 export function renameSecretKeyFile(dataDir: string, nowMs: number): string | null {
   const file = secretKeyFile(dataDir);
   const time = new Date(nowMs).toISOString().replaceAll(/[-:.]/g, '');

@@ -1,7 +1,7 @@
 /**
- * Checks that the secret keys in use open the secrets in the database. A key that is not that of the database ends this
- * node, so that other nodes deliver its mail. Rows that do not open are marked and logged once. All sealed values are
- * checked rarely, because each has to be opened. Marked rows are checked each time.
+ * Checks that the secret keys in use open the secrets in the database. Another key than the key of the database ends
+ * this node, so that other nodes deliver its mail. Rows that do not open are marked and logged once. All sealed values
+ * are checked rarely, because each has to be opened. Marked rows are checked each time.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';

@@ -62,7 +62,7 @@ async function startOver(cli: Cli, options: Options): Promise<CommandResult> {
 
 const RUNS =
   'A node is running and has the secret key. It writes a missing key file again within seconds. ' +
-  'Copy the file from that node. If the key is not that of the database, stop the node first.';
+  'Copy the file from that node. If the key is not the key of the database, stop the node first.';
 
 const LOST =
   'DKIM keys, signing secrets of webhooks and second factors are lost with the key. You have to renew them, and mail waits ' +

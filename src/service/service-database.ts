@@ -346,7 +346,7 @@ async function expireDeadWorker(db: Database, leaseId: string, log: Logger): Pro
     // The database is unavailable. A node finds the dead worker by its missing heartbeat later.
     log.warn(
       { err: error, node: leaseId },
-      'the supervisor could not release the work of a dead worker; a node does, when its heartbeat stays out',
+      'the supervisor could not release the work of a dead worker; a node releases it after 15 s without a heartbeat',
     );
   }
 }

@@ -53,7 +53,7 @@ import { listenForStopSignals, StartStopped } from './start/stop-signals.ts';
 export type ReadyInfo = {
   /** URL of the API, without a final slash. */
   url: string;
-  /** URL for people: LETTERHAUS_PUBLIC_URL, else that of the API. */
+  /** URL for people: LETTERHAUS_PUBLIC_URL, else the URL of the API. */
   siteUrl: string;
   pid: number;
   dataDir: string;

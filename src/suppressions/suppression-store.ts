@@ -459,7 +459,7 @@ export async function countFullMailbox(
   await noteQuotaFailure(db, failure).catch((error: unknown) => {
     log.warn(
       { email_id: failure.emailId, err: error },
-      'this worker could not count a full mailbox; it takes one more to suppress the address',
+      'this worker could not count a full mailbox; suppressing the address takes one more failure',
     );
   });
 }

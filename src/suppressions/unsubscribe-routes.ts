@@ -136,7 +136,7 @@ async function undo({ db }: HttpServices, unsubscriber: Unsubscriber): Promise<R
 
 /**
  * Replaces the content type, because Fastify refuses invalid types (`text`, `;`).
- * @returns whether it was that of a form
+ * @returns whether the body is a form
  */
 function replaceContentType({ headers }: FastifyRequest): boolean {
   const { 'content-type': type, 'content-encoding': encoding } = headers;

@@ -143,7 +143,7 @@ export class TemplateService {
     return id === null ? NO_TEMPLATE : { id };
   }
 
-  /** @param options.content fields that replace those of the version, as a change would store them */
+  /** @param options.content fields that replace fields of the version, as a change would store them */
   async preview(
     scope: Scope,
     idOrAlias: string,

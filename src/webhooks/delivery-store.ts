@@ -155,7 +155,7 @@ export async function findDelivery(
   return row ?? null;
 }
 
-// Ids use the clock of the process, created_at that of the database. The margin covers the difference.
+// Ids use the clock of the process, created_at uses the clock of the database. The margin covers the difference.
 const ID_MARGIN_MS = 5 * 60_000;
 
 const rangeSql = (failed: boolean) => `

@@ -204,7 +204,7 @@ test('a worker that Node ends because its supervisor is gone is no broken proces
 
 test('an attempt that a worker could not finish is a broken process; one that waited for a lock in vain is not', () => {
   const msg =
-    'this worker could not finish a delivery; it releases it, to be tried again in a minute';
+    'this worker could not finish a delivery, and releases it; the delivery is retried in a minute';
   assert.equal(isError({ level: 'error', msg }), true);
   assert.equal(isError({ level: 'warn', msg }), false);
   assert.equal(isError({ level: 'fatal', msg: 'the worker ends' }), true);

@@ -131,7 +131,7 @@ test('an embedded database moves to a server and back into the data directory un
   const events = await eventsAfter(service, key, start.cursor);
   assert.equal(events.get('email.delivered'), clients.accepted.length);
 
-  await service.logged(/the database is being moved; nothing is sent for some seconds/);
+  await service.logged(/the database is being moved; this node sends nothing for some seconds/);
   await service.logged(/this node continues with the new one/);
   await service.logged(/this node follows; set DATABASE_URL to postgres:/);
   // A start with the old setting follows, too.

@@ -24,7 +24,7 @@ export async function logLostEmails(
   const lost = await recent.findLost(db).catch((error: unknown) => {
     log.warn(
       { err: error },
-      'the emails lost by the fail-over cannot be read yet; this is retried',
+      'this node cannot read the emails lost by the fail-over yet; it tries again',
     );
     return null;
   });

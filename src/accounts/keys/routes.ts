@@ -223,7 +223,9 @@ function registerRotate(app: App, { db, accounts }: HttpServices): void {
   });
 }
 
-/** Returns the restrictions of a key as stored, or a refusal when they are invalid or exceed those of the caller. */
+/**
+ * Returns the restrictions of a key as stored, or a refusal when they are invalid or exceed the rights of the caller.
+ */
 export function parseNewKey(caller: Caller, requested: RequestedKey): NewKey | Refusal {
   const { name, permission } = requested;
   const domain = requested.domain === null ? null : parseDomain(requested.domain);

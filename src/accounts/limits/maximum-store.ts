@@ -122,7 +122,7 @@ export class SuppressionsMaximum {
     return this.#world.monotonicMs() - atMs < validMs && addedSince < COUNT_VALID_ROWS;
   }
 
-  /** Counts the rows without those of this transaction. */
+  /** Counts the rows without the rows of this transaction. */
   async #count(tx: Queryable, { projectId, environment }: Scope, added: number): Promise<Count> {
     const limit = this.#max + added;
     const values = [limit, projectId, environment];

@@ -1,4 +1,4 @@
-/** Routes of limits: read those of the caller's project and environment. Reading them counts towards none. */
+/** Routes of limits: read the limits of the caller's project and environment. Reading counts towards no limit. */
 import { z } from 'zod';
 import { domainCapacity } from '../../domains/domain-store.ts';
 import { type ListedLimit, listLimits } from './limit-store.ts';

@@ -132,7 +132,7 @@ class BackupSchedule implements AsyncDisposable {
       const reason = error instanceof Error ? error.message : String(error);
       log.error(
         { reason, to: this.#place.name },
-        'a backup failed; it is retried (docs/backup.md)',
+        'a backup failed; this node retries it (docs/backup.md)',
       );
       operatorEvents.raise({
         ...failed,

@@ -28,7 +28,7 @@ export function watchHold(hold: Hold | null, { db, pool, log }: HoldWatchOptions
       return;
     }
     pool.endHold();
-    log.info('the hold of the installation has ended; mail and webhooks are sent');
+    log.info('the hold of the installation has ended; this node sends mail and webhooks');
   };
   if (hold !== null) {
     log.warn(

@@ -48,7 +48,10 @@ export class JournalKeeper {
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       if (reason !== this.#problem && !this.#isStopping()) {
-        this.#log.warn({ reason }, 'the journal of backups could not be written; it is retried');
+        this.#log.warn(
+          { reason },
+          'this node could not write the journal of backups; it retries every few seconds',
+        );
       }
       this.#problem = reason;
     }

@@ -30,7 +30,7 @@ update installation
        schema_required = greatest(schema_required, ${SCHEMA_WITH_HOLD})
 returning xact_era as epoch`;
 
-/** Turns the rows of a lost installation into those of this one, in the transaction of the restore. */
+/** Takes over the rows of a lost installation, in the transaction of the restore. */
 export async function putOnHold(
   db: Queryable,
   { takenAt }: Pick<SnapshotFacts, 'takenAt'>,

@@ -1,7 +1,7 @@
 /**
- * Rows that a restore must not lose. Suppressions (including unsubscribes), so that nobody gets mail again who refused
- * it. Idempotency keys, so that a repeated request does not send again. This file reads them in the order of time for a
- * journal beside the backups (backup/places/folder-journal.ts), and replays them into a restored database.
+ * Rows that a restore must not lose: suppressions (including unsubscribes), so that nobody gets mail again who refused
+ * it, and idempotency keys, so that a repeated request does not send again. This file reads them in the order of time
+ * for a journal beside the backups (backup/places/folder-journal.ts), and replays them into a restored database.
  */
 import { addressKey } from '../../mail/address.ts';
 import type { Queryable } from '../../database/database.ts';

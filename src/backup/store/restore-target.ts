@@ -121,7 +121,7 @@ function requireColumns(
   );
   if (missing === undefined && expected.length === present.length) return;
   throw new RefusedDatabase(
-    `The table ${JSON.stringify(table)} of the backup is not that of its schema, so another program made the backup.`,
+    `The table ${JSON.stringify(table)} of the backup does not match its schema, so another program made the backup.`,
   );
 }
 

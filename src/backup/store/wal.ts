@@ -13,7 +13,7 @@ import {
   type Queryable,
 } from '../../database/database.ts';
 
-/** Prefix of our slots. The full name is that of the series. */
+/** Prefix of our slots. The full name is the name of the series. */
 const SLOT_PREFIX = 'letterhaus_';
 
 export type WalSlot = {

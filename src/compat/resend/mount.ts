@@ -1,7 +1,7 @@
 /**
  * The root mount: the wire format of Resend over the same core as `/v1`. An application written for Resend changes
  * only its base URL. Each file of this folder serves one noun: it translates requests for the core and the core's
- * results for clients. The rules are those of `/v1`. docs/moving-from-resend.md lists the differences.
+ * results for clients. The rules of `/v1` apply. docs/moving-from-resend.md lists the differences.
  */
 import type { Refusal } from '../../core/refusals.ts';
 import type { RootMount } from '../../http/app.ts';

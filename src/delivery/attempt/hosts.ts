@@ -207,7 +207,7 @@ function firstAlive(
   });
 }
 
-/** Sorts hosts with an idle session first among those of equal preference, because a new session costs more. */
+/** Among hosts of equal preference, sorts hosts with an idle session first, because a new session costs more. */
 function withIdleSessionsFirst(
   { hosts, provider }: KnownHosts,
   connections: SmtpConnections,

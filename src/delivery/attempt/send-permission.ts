@@ -96,7 +96,7 @@ export class SendPermission {
     } catch (error) {
       log.warn(
         { err: error, email_id: message.id },
-        'a message was not sent, because its recipient and domain could not be checked',
+        'this worker did not send a message, because it could not check recipient and domain',
       );
       return true;
     }

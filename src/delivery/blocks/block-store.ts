@@ -216,7 +216,7 @@ select ${columns('0')}
  order by position('.' in block.provider) > 0, block.since, block.provider, block.about, block.subject
  limit $1`;
 
-/** Returns blocks, those of named providers first, then the oldest first. */
+/** Returns blocks: named providers first, then the oldest first. */
 export function listBlocks(db: Queryable, limit: number): Promise<ProviderBlock[]> {
   return db.query<ProviderBlock>(LIST, [limit]);
 }

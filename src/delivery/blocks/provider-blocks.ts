@@ -110,7 +110,7 @@ export class ProviderBlocks implements Blocks {
     return this.#known.size === 0;
   }
 
-  /** Returns the block that applies to this mail. The block of an address comes before that of a domain. */
+  /** Returns the block that applies to this mail. The block of an address comes before the block of a domain. */
   findBlock(keys: readonly BlockKey[]): KnownBlock | null {
     const known = keys.map((key) => this.#known.get(blockNameOf(key)));
     return known.find((block) => block !== undefined && block.since !== null) ?? null;

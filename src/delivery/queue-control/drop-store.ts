@@ -31,7 +31,7 @@ export type QueueDrop = {
   domain: string | null;
   provider: string | null;
   lastEmailId: string;
-  /** Recipients so far: matching ones, those of them with a worker, and marked ones. */
+  /** Recipients so far: matching ones, how many of them a worker has leased, and marked ones. */
   found: number;
   busy: number;
   marked: number;

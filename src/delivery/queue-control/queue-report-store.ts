@@ -53,7 +53,7 @@ const INDEX_COUNT_MAX = 200;
 /** Rows that are read from each end of a tenant queue for the last replies. */
 const REPLY_CANDIDATES = 100;
 
-/** True for single hosts, not for large providers or those of the operator's file (net/providers.ts). */
+/** True for single hosts, not for large providers or providers in the operator's file (net/providers.ts). */
 const IS_SINGLE_HOST = `(provider ~ '[.:]')`;
 
 const ROWS = `(select pg_class.reltuples from pg_class where pg_class.oid = 'queue'::regclass)`;

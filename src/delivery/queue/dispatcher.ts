@@ -259,7 +259,7 @@ export class Dispatcher implements EmailHandOver {
     this.#startReady();
   }
 
-  /** Starts deliveries until none may start now, and releases those of suspended providers. */
+  /** Starts deliveries until none may start now, and releases the deliveries of suspended providers. */
   #startReady(): void {
     if (this.#options.unsettled.mustWait) return;
     for (let delivery = this.#startNext(); delivery !== null; delivery = this.#startNext()) {
@@ -337,7 +337,7 @@ export class Dispatcher implements EmailHandOver {
       const level = error instanceof DatabaseUnavailable ? 'warn' : 'error';
       log[level](
         { err: error, email_id: delivery.message.id },
-        'this worker could not finish a delivery; it releases it, to be tried again in a minute',
+        'this worker could not finish a delivery, and releases it; the delivery is retried in a minute',
       );
       await this.#release([delivery], () => 60_000);
     } finally {

@@ -110,13 +110,13 @@ export class Lease {
     try {
       const alive = this.#leaseId === null ? await this.#register() : await this.#renew();
       if (alive) this.#lastConfirmed = begun;
-      if (this.#isOutageLogged) log.info('heartbeats are confirmed again by the database');
+      if (this.#isOutageLogged) log.info('the database confirms heartbeats again');
       this.#isOutageLogged = false;
     } catch (error) {
       this.#needsComparison = true;
       log[this.#isOutageLogged ? 'debug' : 'warn'](
         { error: (error as Error).message },
-        'no heartbeat: the database did not answer; nothing is sent until it does',
+        'no heartbeat: the database did not answer; this worker sends nothing until it does',
       );
       this.#isOutageLogged = true;
     }

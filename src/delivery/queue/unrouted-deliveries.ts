@@ -12,7 +12,7 @@ import type { ClaimedRecipient } from './claim-store.ts';
 
 export type UnroutedDelivery = Omit<Delivery, 'provider' | 'weightBytes'>;
 
-/** Returns the deliveries of an accepted email. Those of a large message contain only its head. */
+/** Returns the deliveries of an accepted email. For a large message they contain only its head. */
 export function deliveriesOfEmail(
   { message, recipients, leaseId, lifetimeMs }: HandedOverEmail,
   leasedSinceMs: number,

@@ -44,7 +44,7 @@ export class ProviderReport {
           this.#node = null;
           this.#options.log.debug(
             { err: error },
-            'this worker could not store the states of providers; it stores all of them next',
+            'this worker could not store the states of providers; its next report contains all of them',
           );
         })
         .finally(() => {

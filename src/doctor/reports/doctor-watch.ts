@@ -26,7 +26,7 @@ import type { CheckReport } from '../run-checks.ts';
 
 const AFTER_START_MS = 10 * 60_000;
 const PROGRESS_EVERY_MS = 1_000;
-/** Also those of other nodes. */
+/** Also the reports of other nodes. */
 const OPEN_CONDITIONS_MAX = 50 * CONDITIONS_MAX;
 
 type WatchOptions = {

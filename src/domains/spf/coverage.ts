@@ -61,7 +61,7 @@ function singleLabelTermsOf(mechanisms: readonly string[]): ReadonlyMap<string, 
   return new Map(singleLabels.map((mechanism) => [mechanism.toLowerCase(), mechanism]));
 }
 
-/** Returns those of the mechanisms that the record lists before `all`. */
+/** Returns the mechanisms that the record lists before `all`. */
 function passingSingleLabels(text: string, mechanisms: ReadonlyMap<string, string>): string[] {
   const terms = text.split(' ').map(normalizeTerm);
   const end = terms.findIndex((term) => /^[?~-]?all$/.test(term));

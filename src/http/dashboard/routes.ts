@@ -118,7 +118,7 @@ export function redirectToDashboard(reply: FastifyReply): FastifyReply {
   return reply.header('vary', 'Accept').redirect(BASE);
 }
 
-/** Returns the name of a file beside the page (an icon), and that of the page for every other path. */
+/** Returns the name of a file beside the page (an icon). For every other path, returns the name of the page. */
 function fileNameFor(path: string, files: ReadonlyMap<string, DashboardFile>): string {
   return files.has(path) ? path : 'index.html';
 }

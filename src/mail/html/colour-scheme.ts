@@ -1,4 +1,4 @@
-/** Shows html in a light or dark scheme. Browsers do not let a page choose that of a frame from another origin. */
+/** Shows html in a light or dark scheme. Browsers do not let a page choose the scheme of a frame of another origin. */
 
 export const COLOUR_SCHEMES = ['light', 'dark'] as const;
 export type ColourScheme = (typeof COLOUR_SCHEMES)[number];

@@ -31,7 +31,10 @@ const ENCODINGS = new Map<string, TransferEncoding>([
 const FILE_NAMES: ReadonlySet<string> = new Set(['filename', 'name']);
 const SECTIONED = /^([^*]+)\*(\d{1,3})(\*?)$/;
 const CHARSET = /^([\w.:+-]{0,40})'[\w-]*'/;
-/** Matched at the scanner's position. Their blanks must be those of isBlank, or it would stop for ever (U+00A0). */
+/**
+ * Matched at the scanner's position. Their blanks must be the blanks of isBlank, or the scanner would stop for ever
+ * (U+00A0).
+ */
 const WORD = /[^\t-\r ;(]+/y;
 const NAME = /[^\t-\r ;=("]+/y;
 const GARBAGE = /[^\t-\r ;("]+/y;

@@ -35,7 +35,7 @@ type Changes = {
   trace: SubmissionTrace;
   /** Required fields that the message lacks. They are added at the beginning. */
   missingFields: readonly HeaderField[];
-  /** Fields that replace those of the same name. */
+  /** Fields that replace fields of the same name. */
   replacements: readonly HeaderField[];
 };
 

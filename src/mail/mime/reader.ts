@@ -223,7 +223,7 @@ export function decodedFieldValue(
   return value === undefined ? undefined : decodeWords(value);
 }
 
-/** Yields a part and all parts within it, in order, including those of embedded messages. */
+/** Yields a part and all parts within it, in order, including the parts of embedded messages. */
 export function* partsWithin(part: MimePart): Generator<MimePart> {
   yield part;
   for (const child of part.parts) yield* partsWithin(child);

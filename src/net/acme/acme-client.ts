@@ -52,7 +52,7 @@ export class AcmeClient {
     this.#jwk = { crv, kty, x, y };
   }
 
-  /** Returns what the URL of a challenge has to answer: the token and who asks for it (RFC 8555 §8.1). */
+  /** Returns the key authorization, which the URL of a challenge must return: token and account (RFC 8555 §8.1). */
   keyAuthorization(token: string): string {
     // The members of the key in the order of their names, without spaces (RFC 7638).
     const thumbprint = createHash('sha256').update(JSON.stringify(this.#jwk)).digest('base64url');
@@ -89,7 +89,7 @@ export class AcmeClient {
     return { body: parseObject(text), retryAfterMs: retryAfterMs(headers) };
   }
 
-  /** Returns the certificate and those of its issuers, as PEM. */
+  /** Returns the certificate and the certificates of its issuers, as PEM. */
   async download(url: string): Promise<string> {
     return (await this.#post(url, null)).text;
   }

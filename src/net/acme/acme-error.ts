@@ -4,7 +4,7 @@ const TYPE_PREFIX = 'urn:ietf:params:acme:error:';
 const DETAIL_CHARACTERS_MAX = 400;
 
 /**
- * `type`: that of the server without its prefix (RFC 8555 §6.7), or `unreachable`: no response or one that asks to
+ * `type`: the server's type without its prefix (RFC 8555 §6.7), or `unreachable`: no response or one that asks to
  * come back, or `protocol`: a response that ACME does not provide for.
  */
 export class AcmeError extends Error {

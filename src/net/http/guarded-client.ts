@@ -488,7 +488,7 @@ function pinnedTo(address: string, library: typeof Undici): Undici.buildConnecto
     });
 }
 
-/** Maps error codes: those of the system concern the connection, those of OpenSSL and X.509 the handshake. */
+/** Maps error codes: system codes concern the connection, codes of OpenSSL and X.509 the handshake. */
 function connectReason(error: Error & { code?: string }): ConnectReason {
   const code = error.code ?? '';
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return 'timeout';

@@ -47,7 +47,7 @@ export class S3Bucket {
   }
 
   /**
-   * Uses a list, whose failures say more than those of HEAD.
+   * Uses a list, whose failures say more than the failures of HEAD.
    * @throws S3Problem
    */
   async has(key: string): Promise<boolean> {

@@ -233,7 +233,7 @@ function isTransient(failure: S3Failure): boolean {
 
 function codeOf(error: unknown): string {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
-  // undici's own codes say less than those of the system.
+  // undici's own codes say less than the codes of the system.
   const systemCode = [cause?.code, code].find((one) => typeof one === 'string' && one !== '');
   return typeof systemCode === 'string' ? systemCode : 'closed';
 }

@@ -25,9 +25,9 @@ type SecureResult = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
 type TlsOptions = Pick<SmtpOptions, 'host' | 'tls' | 'ca' | 'dane' | 'reducedHello'>;
 
 /**
- * A small ClientHello. That of OpenSSL 3.5 has 1,600 bytes because of its post-quantum key share and needs two
- * packets, which some old servers and middleboxes cannot handle. This one has 231 bytes, also below the 256 at which
- * others fail (RFC 7685). It keeps forward secrecy and AEAD.
+ * A small ClientHello. The ClientHello of OpenSSL 3.5 has 1,600 bytes because of its post-quantum key share and needs
+ * two packets, which some old servers and middleboxes cannot handle. This one has 231 bytes, also below the 256 at
+ * which others fail (RFC 7685). It keeps forward secrecy and AEAD.
  */
 const REDUCED_HELLO: SecureContextOptions = {
   minVersion: 'TLSv1.2',

@@ -25,7 +25,7 @@ const HOSTS_FILE = '/etc/hosts';
 /** The hosts of the MTA-STS policies of large receivers. */
 const TIME_HOSTS = ['mta-sts.gmail.com', 'mta-sts.outlook.com', 'mta-sts.yahoo.com'];
 
-/** Shorter than those of deliveries, so that a run with a silent resolver ends within a minute or two. */
+/** Shorter than the timeouts of deliveries, so that a run with a silent resolver ends within a minute or two. */
 const LOOK_UP_TIMES = { queryTimeoutMs: 3_000, budgetMs: 8_000 };
 
 type Examined = Pick<CheckContext, 'config' | 'configProblems' | 'domain' | 'database' | 'world'>;

@@ -36,7 +36,7 @@ export class ResolverWatch {
     this.#options = options;
   }
 
-  /** Called after each look-up that asked servers, including those of this watch. */
+  /** Called after each look-up that asked servers, including the look-ups of this watch. */
   lookedUp(result: string): void {
     if (result !== 'error') return this.#answered();
     this.#failures += 1;

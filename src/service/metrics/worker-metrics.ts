@@ -194,7 +194,7 @@ function addProviderGauges(
   );
 }
 
-/** Takes the worst value of all workers. The codes are those of `GET /readyz`. */
+/** Takes the worst value of all workers. `GET /readyz` has the same codes. */
 export function addReadiness(
   registry: Registry,
   read: () => { codes: readonly string[]; unwrittenS: number },

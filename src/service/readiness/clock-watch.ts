@@ -1,5 +1,5 @@
 /**
- * Compares the clock of this machine with that of the database, at the start and every few seconds.
+ * Compares the clock of this machine with the clock of the database, at the start and every few seconds.
  *
  * Ids have the time of the machine's clock, which decides in which week an email is stored. Retention uses the
  * database's clock. Mail accepted by a machine that is months behind would be removed with the next old weeks. So a

@@ -19,7 +19,7 @@ export type Pace = 'quick' | 'slow' | 'failed';
 
 type CountedDelivery = { endpointId: string; data?: string | null };
 
-/** Counts of a project: running attempts, those of them that wait, and bytes of data. */
+/** Counts of a project: running attempts, how many of them wait, and bytes of data. */
 type ProjectState = { endpoints: number; runningCount: number; waiting: number; bytes: number };
 
 type EndpointState = Endpoint & {

@@ -1,7 +1,8 @@
 /**
  * The webhook loop searches endpoints with due deliveries, claims for each in rotation, and sends. It searches as
  * soon as this process has queued a delivery, otherwise once a second, and every two seconds while there is nothing
- * to send. A search covers new deliveries, every two seconds those of the last 20 s, and every minute everything.
+ * to send. A search covers new deliveries, every two seconds the deliveries of the last 20 s, and every minute
+ * everything.
  *
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are claimed under this
  * worker's lease, which fences every outcome (database/leased-queue.ts). An unreachable, slow or overloaded
@@ -41,7 +42,7 @@ export type WebhookLoopOptions = Omit<WebhookAttemptOptions, 'agents'> & {
   checksRequested: () => number;
 };
 
-/** Finds retries and deliveries queued by other nodes. `wake` finds those of this process at once. */
+/** Finds retries and deliveries queued by other nodes. `wake` finds the deliveries of this process at once. */
 const SEARCH_EVERY_MS = 1_000;
 /** Minimum time between two searches: at most 50 a second. */
 const SEARCH_PAUSE_MS = 20;

@@ -42,7 +42,7 @@ import type { Queryable } from '../../../database/database.ts';
 
 /** Limit on concurrent commits of one project. More workers than that share the limit row. */
 const SLOTS = 8;
-/** A block gets one of these parts of what is left. 8 of 16 parts leave half of it in the limit row. */
+/** A block gets one of these parts of the remaining permits. 8 of 16 parts leave half of them in the limit row. */
 const PARTS = 16;
 /** A block with fewer permits is filled, and fewer are not set aside. */
 const PERMITS_MIN = 128;

@@ -32,7 +32,7 @@ const UNKNOWN_TIME: Refusal = refuseFields([
 ]);
 
 /**
- * Translates the body of `POST /emails` into that of `POST /v1/emails`. Refuses features that this service does not
+ * Translates the body of `POST /emails` into the body of `POST /v1/emails`. Refuses features that this service does not
  * have, and times that are ambiguous.
  * @param nowMs reference for times like "in 5 min"
  */

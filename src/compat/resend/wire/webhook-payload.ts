@@ -62,7 +62,7 @@ export function resendTypesOf(subscribed: readonly EventType[] | null): string[]
 
 const TYPE_NAMES: ReadonlyMap<string, string | null> = new Map(Object.entries(NAMES));
 
-/** Returns Resend's name of a type. Types that Resend does not have, such as that of a test, keep their name. */
+/** Returns Resend's name of a type. Types that Resend does not have, such as `webhook.test`, keep their name. */
 export function resendTypeOf(type: string): string {
   return TYPE_NAMES.get(type) ?? type;
 }
