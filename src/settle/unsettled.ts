@@ -207,7 +207,7 @@ export class Unsettled<Item, Result> {
     if (Number.isInteger(Math.log2(kept.failures))) {
       log.error(
         { ...this.#logFieldsOf(kept), retry_in_ms: Math.round(kept.dueAtMs - world.monotonicMs()) },
-        'the database refused an outcome; this worker keeps and retries it, and does not repeat the delivery',
+        'an outcome could not be stored; this worker keeps and retries it, and does not repeat the delivery',
       );
     }
   }

@@ -8,7 +8,7 @@ import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts
 import { waitForArrivals, FROM, newScene, waitForEmptyQueue, to } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
-const KILLED = /a worker did not answer, so the supervisor kills it/;
+const KILLED = /a worker did not answer and is killed/;
 
 test('a frozen worker is replaced under load: all requests get a response, and no mail is sent twice', async (t) => {
   await using scene = await newScene({ args: ['--workers', '2'] });

@@ -82,7 +82,7 @@ export class FrozenWorkerWatch {
     this.killedCount += 1;
     this.#options.log.warn(
       { pid: process.pid, silent_s: (silentTicksMax(state) * TICK_MS) / 1_000 },
-      'a worker did not answer, so the supervisor kills it, releases its work and starts another; ' +
+      'a worker did not answer and is killed; the supervisor releases its work and starts another; ' +
         'if this repeats, see docs/scale.md, "Frozen workers"',
     );
     process.kill('SIGKILL');
