@@ -1,7 +1,7 @@
 /**
- * `npm test`: everything by which this repository proves itself, and one summary. A step that fails
- * does not stop the others; the exit code is 1 when any did.
- * Steps: runner/steps.ts. How they run and what counts as failing: runner/run.ts.
+ * `npm test`: runs every check of this repository and prints one summary. A step that fails does not stop the others.
+ * The exit code is 1 when any step failed. runner/steps.ts lists the steps. runner/run.ts defines how they run and what
+ * counts as a failure.
  */
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';

@@ -1,4 +1,4 @@
-/** The variables of what the operator is notified of (docs/monitoring.md), and of the daily doctor (docs/doctor.md). */
+/** The variables of notifications to the operator (docs/monitoring.md), and of the daily doctor (docs/doctor.md). */
 import { type Address, type Mailbox, parseAddress, parseMailbox } from '../mail/address.ts';
 import type { EnvReader } from './env-reader.ts';
 

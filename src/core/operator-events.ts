@@ -83,7 +83,7 @@ export const OPERATOR_PROJECT_ID = 'ffffffff-ffff-7fff-bfff-ffffffffffff';
 export type ConditionKey = { type: ConditionType; subject: string };
 
 export type NewCondition = ConditionKey & {
-  /** One sentence about what is wrong. It is logged and mailed, so it must not contain recipient addresses. */
+  /** One sentence about the problem. It is logged and mailed, so it must not contain recipient addresses. */
   message: string;
   /** One sentence about what to do. */
   remedy: string;

@@ -36,7 +36,7 @@ export function isRefusal(value: object): value is Refusal {
   return 'refused' in value;
 }
 
-/** The same for unknown, revoked and expired keys, so that it does not disclose the difference. */
+/** The same for unknown, revoked and expired keys, so that the refusal does not disclose the difference. */
 export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
 
 /** Returns the refusal for an unknown object. It must be the same for an object of another project. */

@@ -10,7 +10,9 @@ export function reportJson(reports: readonly CheckReport[]) {
   return { object: 'doctor_report', ...createReport(reports) };
 }
 
-/** Lists what is not green. Only a finding begins a row with its level; its other sentences follow below. */
+/**
+ * Lists the findings that are not green. Only a finding begins a row with its level; its other sentences follow below.
+ */
 export function reportText(
   cli: Pick<Cli, 'program' | 'widthColumns'>,
   reports: readonly CheckReport[],

@@ -1,4 +1,4 @@
-/** Reads what the doctor needs to know about the server and the installation. Changes nothing. */
+/** Reads facts about the server and the installation for the doctor. Changes nothing. */
 import type { Queryable } from '../database/database.ts';
 import { DOMAIN_COLUMNS, type StoredDomain } from '../domains/domain-store.ts';
 

@@ -1,5 +1,6 @@
 /**
- * The findings of `letterhaus doctor`. Every check reports at least one, so a report also says what is right.
+ * The findings of `letterhaus doctor`. Every check reports at least one, so a report also lists the checks without a
+ * problem.
  *
  *   red      blocks sending or loses mail
  *   yellow   hurts delivery, or will become red

@@ -17,7 +17,7 @@ const IS_RUNNING = `
 (doctor_reports.begun_at is not null
  and (doctor_reports.finished_at is null or doctor_reports.finished_at < doctor_reports.begun_at)
   and doctor_reports.begun_at > app_now() - ${RUN_MAX})`;
-// Without a verified domain no live mail is sent, and nobody waits for what the doctor says.
+// Without a verified domain no live mail is sent, and nobody waits for the report.
 const IS_LIVE = `
 exists (select from domains
          where domains.environment = 'live' and domains.deleted_at is null

@@ -1,7 +1,7 @@
 /**
  * `letterhaus go-live DOMAIN`: the steps from a running service to a delivered message (docs/going-live.md).
  *
- * Every step looks at what the service and DNS have, and does only what is missing. So an interrupted run loses
+ * Every step reads the state of the service and of DNS, and does only the missing work. So an interrupted run loses
  * nothing, and the next one continues. The exit code is 1 while a step needs the operator.
  */
 import { type Command, InvalidArgumentError, Option } from 'commander';

@@ -1,6 +1,6 @@
 /**
- * Decides which records may be added to a zone. Records of others stay: where one is in the way, the plan says what
- * the operator has to do. Pure.
+ * Decides which records may be added to a zone. Records of others stay. Where one is in the way, the plan names the
+ * step for the operator. Pure.
  */
 import { type DnsRecord, isSameRecord, toZoneFile } from '../net/dns-provider/record-text.ts';
 

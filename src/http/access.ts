@@ -169,7 +169,7 @@ export function createCallerLookup(
 
 type HttpRoute = Pick<RouteOptions, 'config' | 'schema'>;
 
-/** Returns the checks of what the caller may do here, for callers that callerChecksOf has found. */
+/** Returns the checks of the permissions of callers that callerChecksOf has found. */
 function permissionChecksOf({ config = {}, schema }: HttpRoute): onRequestHookHandler[] {
   const { access = 'full_access', withinDomain } = config;
   const needsCaller = access === 'full_access' || access === 'any_key';

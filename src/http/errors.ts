@@ -253,7 +253,7 @@ function failureOf(error: FastifyError, request: FastifyRequest): HttpFailure | 
   return FASTIFY_FAILURES[error.code];
 }
 
-/** Returns a message that states only what is certain, because repeating a POST may send twice. */
+/** Returns a message that states only certain facts, because repeating a POST may send twice. */
 function unavailableMessage(error: Error, request: FastifyRequest): string | null {
   if (error instanceof Overloaded) {
     return `Nothing was accepted: ${error.message}; try again in a moment.`;

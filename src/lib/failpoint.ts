@@ -85,7 +85,7 @@ export function failpoint(name: Failpoint): void {
 
 /**
  * Arms failpoints of this process.
- * @param act performs the action; what it throws is thrown by the step. An `sql_…` action is performed again on each
+ * @param act performs the action; the step throws its errors. An `sql_…` action is performed again on each
  * later hit.
  */
 export function armFailpoints(

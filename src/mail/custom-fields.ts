@@ -27,7 +27,7 @@ import {
   urls,
 } from './mime/structured-fields.ts';
 
-/** Fields that Letterhaus writes, and fields in which mail servers record what they did with the message. */
+/** Fields that Letterhaus writes, and fields in which mail servers record their work on the message. */
 const NOT_CUSTOM = new Set([
   'from',
   'sender',

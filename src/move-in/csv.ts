@@ -1,5 +1,5 @@
 /**
- * Suppressions as rows of CSV (RFC 4180): the import reads what the export writes.
+ * Suppressions as rows of CSV (RFC 4180): the import reads the files of the export.
  *
  * Reads a stream of bytes: quoted cells, LF or CRLF, a byte order mark, and commas, semicolons or tabs as separators,
  * because spreadsheets of many locales write these. Keeps one row in memory. A malformed row does not affect others:

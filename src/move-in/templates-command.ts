@@ -82,7 +82,7 @@ async function importTemplate(
   return store(api, translation, { ...source, name: source.name ?? basename(file).slice(0, 100) });
 }
 
-/** The service translates and stores nothing; what is declared goes before the types that uses suggest. */
+/** The service translates and stores nothing; declared types take precedence over inferred ones. */
 async function translate(
   { client }: Api,
   { syntax, variable = [] }: ImportOptions,

@@ -1,4 +1,4 @@
-/** Adds up what the steps over a day find: the counts of its mail, and the problems with examples. */
+/** Adds up the findings of the steps over a day: the counts of its mail, and the problems with examples. */
 import { type Difference, EXAMPLES_MAX, STATUS_COLUMNS, type Statuses } from './differences.ts';
 import type { Accepted, Counts, DayStep, Problem } from './reconciliation-store.ts';
 

@@ -4,8 +4,8 @@
  *
  * Mail that is accepted, sent or canceled during the check is not a difference. Each step of the walk is one
  * statement, which sees an email with its recipients, queue rows and events at one moment, and these change together.
- * Mail that the retention removes is not a difference either: the retention first stores what it will remove, and the
- * walk reads that last.
+ * Mail that the retention removes is not a difference either: the retention first stores its plan, and the walk reads
+ * the plan last.
  *
  * A step reads a few hundred emails by index probes, with its own time limit, and leaves no lock.
  */

@@ -223,7 +223,7 @@ function apiFilesOf(config: Config): CertificateFiles | null {
   return config.apiTlsFiles ?? orderedFiles(config).api;
 }
 
-/** Starts what the supervisor does beside the workers: metrics, maintenance, backups. */
+/** Starts the other tasks of the supervisor: metrics, maintenance, backups. */
 async function startTasks(run: Run & Installation & StartedWorkers): Promise<Maintenance> {
   const { config, log, started, pool, database, hold } = run;
   const { db } = database;

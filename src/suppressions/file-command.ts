@@ -1,7 +1,7 @@
 /**
  * `letterhaus suppressions import` and `export`: files of any length, which are streams on the way to and from the
- * service, with progress on stderr. The service stores an import in batches. When an import is interrupted, what is
- * stored stays, and repeating it adds the rest.
+ * service, with progress on stderr. The service stores an import in batches. An interrupted import keeps its stored
+ * entries, and repeating it adds the rest.
  */
 import { createWriteStream } from 'node:fs';
 import { open } from 'node:fs/promises';

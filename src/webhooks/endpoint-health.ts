@@ -5,7 +5,7 @@
 import type { EndpointStatus } from './endpoint-store.ts';
 import { DAY_MS } from '../lib/units.ts';
 
-/** An endpoint as it is stored. */
+/** A stored endpoint. */
 export type HealthFacts = {
   status: EndpointStatus;
   disabledReason: string | null;

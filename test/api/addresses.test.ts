@@ -1,4 +1,4 @@
-/** Addresses: who an email is from, whom it reaches, and what is refused. */
+/** Addresses of an email: sender and recipients, and the addresses that are refused. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';

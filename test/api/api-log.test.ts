@@ -1,4 +1,4 @@
-/** The API log: which requests it has, what of them, and who may read it. */
+/** The API log: which requests it contains, which of their parts, and who may read it. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME, UNKNOWN_ID } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** Attachments that a request names by URL: single, in a batch, at the root, repeated, and what is refused. */
+/** Attachments that a request names by URL: single, in a batch, at the root, repeated, and refused. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

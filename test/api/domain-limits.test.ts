@@ -1,4 +1,4 @@
-/** How many domains a project may have, and how fast it may add them: each costs keys and checks. */
+/** Limits on the number of domains of a project and on the rate of adding them: each domain costs keys and checks. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { assertFailure } from '../support/api.ts';

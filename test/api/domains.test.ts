@@ -1,4 +1,4 @@
-/** Sending domains: adding, verifying, removing; what the API says about their records. */
+/** Sending domains: adding, verifying and removing them, and their records in the API. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createPublicKey } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** Dry runs: what would happen to an email, said without doing any of it. */
+/** Dry runs: the API predicts the outcome of an email and changes nothing. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { assertFailure, EMAIL, TIME, UUID_V7 } from '../support/api.ts';

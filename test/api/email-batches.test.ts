@@ -1,4 +1,4 @@
-/** POST /v1/emails/batch: up to 100 emails with one request, all or nothing unless asked otherwise. */
+/** POST /v1/emails/batch: up to 100 emails in one request, stored all or none unless the request is permissive. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
- * Denial of service over HTTP, with and without a key: what attackers hold must not block other
- * clients. Real sockets against a whole service with one worker.
+ * Denial of service over HTTP, with and without a key: connections and memory that an attacker occupies must not block
+ * other clients. Real sockets against a whole service with one worker.
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';

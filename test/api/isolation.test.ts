@@ -1,4 +1,4 @@
-/** Isolation: what belongs to another project or environment does not exist. */
+/** Isolation: objects of another project or environment do not exist for a caller. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** API keys, and that each sees one project and environment. */
+/** API keys: each key sees one project and environment. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

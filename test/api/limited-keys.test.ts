@@ -1,4 +1,4 @@
-/** A limited key makes, sees and changes nothing broader than itself. */
+/** A limited key creates, sees and changes nothing broader than itself. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, UNKNOWN_ID } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** Limits: what counts, where, and what the response says. */
+/** Limits: which requests count, for which project, and how the response reports it. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** How many keys, projects, members and suppressions there may be, and what the refusal says to do. */
+/** Maxima of keys, projects, members and suppressions, and the remedy that each refusal names. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { KEYS_MAX, MEMBERS_MAX, PROJECTS_MAX } from '../../src/accounts/limits/maximum-store.ts';

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document is kept: requests that are generated from its schemas never get a 5xx, a status that
- * is not documented for the operation, or a body that breaks its schema.
+ * The service keeps the OpenAPI document: requests generated from its schemas never get a 5xx, a status that is not
+ * documented for the operation, or a body that breaks its schema.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** The OpenAPI document: valid, the one in docs/, and true: every response is checked against it. */
+/** The OpenAPI document: it is valid, equals the one in docs/, and matches every response. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

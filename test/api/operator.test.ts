@@ -1,4 +1,4 @@
-/** Operators see the installation by key and by command line; nobody else does. */
+/** Operators manage the installation by key and by command line, and nobody else can. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { NewCondition } from '../../src/core/operator-events.ts';

@@ -1,6 +1,6 @@
 /**
- * A service that may not reach private networks, as in production: what it refuses of a live key, or of
- * every key, and which setting it names. One that may, as most tests start it, accepts all of it.
+ * A service without access to private networks, as in production: what it refuses from a live key or from any key, and
+ * which setting the refusal names. With access, as most tests start it, the service accepts all of these requests.
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';

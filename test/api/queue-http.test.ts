@@ -1,4 +1,6 @@
-/** The queue over HTTP: what waits and why, hold, release, retry, and a drop that can be undone for a minute. */
+/**
+ * The queue over HTTP: waiting mail with its reasons, hold, release, retry, and a drop that can be undone for a minute.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';

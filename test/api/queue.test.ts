@@ -1,4 +1,4 @@
-/** `letterhaus queue`: looking at what waits, and retry, hold, release and drop. */
+/** `letterhaus queue`: shows waiting mail, and retries, holds, releases and drops it. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startService } from '../support/service.ts';

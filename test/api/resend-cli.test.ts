@@ -1,4 +1,4 @@
-/** The root mount: what the official command line of Resend does and shows, with only its base URL and key set. */
+/** The root mount: the official command line of Resend works with only its base URL and key set. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

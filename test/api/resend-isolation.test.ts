@@ -1,4 +1,6 @@
-/** The root mount: what belongs to another project or environment does not exist, and bad input changes nothing. */
+/**
+ * The root mount: objects of another project or environment do not exist for a caller, and bad input changes nothing.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

@@ -1,6 +1,6 @@
 /**
- * The root mount: requests as Resend's clients for other languages write them, each with what is
- * particular about it, and what these clients read of the responses.
+ * The root mount: requests in the forms of Resend's clients for other languages, each with its peculiarity, and the
+ * parts of responses that these clients read.
  */
 import { request } from 'node:http';
 import { json } from 'node:stream/consumers';

@@ -1,4 +1,4 @@
-/** The questions of operators to a running service: liveness, readiness, metrics. */
+/** Requests of operators to a running service: liveness, readiness, metrics. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { rawText } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** Counts of mail: what is counted, by what, for whom, and which questions are refused. */
+/** Counts of mail: which mail counts, by which dimension, for whom, and which requests are refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assertFailure, EMAIL } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** A project that fills its storage is refused, and nobody else. */
+/** A project that fills its storage is refused, and no other project is. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** Suppressions: which addresses get on the list, what it does, and the command line. */
+/** Suppressions: which addresses the service adds, the effect of an entry, and the command line. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME } from '../support/api.ts';

@@ -1,4 +1,4 @@
-/** Emails that are made of a template: single, in a batch, repeated, and what is refused. */
+/** Emails from a template: single, in a batch, repeated, and refused. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';

@@ -1,4 +1,6 @@
-/** Templates: made, changed in versions, published, previewed; what is refused, and for whom. */
+/**
+ * Templates: creating, changing in versions, publishing and previewing them, and which requests are refused for whom.
+ */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';

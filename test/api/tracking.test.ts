@@ -1,4 +1,4 @@
-/** Tracking of opens and clicks: who asks for it, what the message then contains, and what the links respond. */
+/** Tracking of opens and clicks: the settings that request it, the changed message, and the responses of its links. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';

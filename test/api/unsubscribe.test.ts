@@ -1,4 +1,4 @@
-/** `unsubscribe: true`: where the pages of this service are, and when an email can name them. */
+/** `unsubscribe: true`: where the pages of this service are, and which emails can name them. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';

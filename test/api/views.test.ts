@@ -1,4 +1,4 @@
-/** Searches that members keep by a name. */
+/** Views: searches that members save under a name. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';

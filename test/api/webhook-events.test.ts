@@ -1,4 +1,4 @@
-/** Webhook events: which there are, what each contains, and which endpoint receives it. */
+/** Webhook events: their types, the content of each, and the endpoints that receive them. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { PROJECT_EVENT_TYPES } from '../../src/core/events.ts';

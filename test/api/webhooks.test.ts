@@ -1,4 +1,4 @@
-/** Webhooks: managing endpoints, and what they receive. */
+/** Webhooks: managing endpoints, and the requests that they receive. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { ApiResponse } from '../support/api-client.ts';

@@ -1,7 +1,4 @@
-/**
- * The dashboard in a real browser, on a real service: one of each for all tests, which therefore take
- * addresses of their own.
- */
+/** The dashboard in a real browser, on a real service. All tests share both, so each uses its own addresses. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';

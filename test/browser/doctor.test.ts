@@ -1,4 +1,4 @@
-/** The doctor in the dashboard: findings by weight with what to do, and a run on request with its progress. */
+/** The doctor in the dashboard: findings by severity with their remedies, and a run on request with its progress. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { memberOf, ownerOf } from '../support/browser.ts';

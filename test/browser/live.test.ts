@@ -1,6 +1,6 @@
 /**
- * The dashboard follows what happens while it is open: emails, the end of a session, a wrong clock. Without https it
- * copies text all the same. One service and browser for all tests.
+ * The dashboard follows changes while it is open: emails, the end of a session, a wrong clock. It copies text without
+ * https, too. One service and browser for all tests.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

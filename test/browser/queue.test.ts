@@ -1,4 +1,4 @@
-/** The queue in the dashboard, on a service that delivers nothing, so that what is accepted waits. */
+/** The queue in the dashboard, on a service that delivers nothing, so that accepted mail waits. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';

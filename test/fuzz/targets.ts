@@ -1,3 +1,4 @@
+/** The list of all targets of `npm run fuzz`: every parser of untrusted input. */
 import type { Target } from './target.ts';
 import { answers } from './targets/answers.ts';
 import { bodies } from './targets/bodies.ts';

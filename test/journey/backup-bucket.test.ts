@@ -1,4 +1,4 @@
-/** Backups in a bucket: made by the service, and restored on another machine with what the journal has. */
+/** Backups in a bucket: the service makes them, and another machine is restored from one and its journal. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** Backups that the service makes by itself. */
+/** Scheduled backups of a running service. */
 import assert from 'node:assert/strict';
 import {
   appendFileSync,

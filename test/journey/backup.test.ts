@@ -1,4 +1,7 @@
-/** A machine is lost: its backup is restored on another one, on hold, and nothing known as sent goes twice. */
+/**
+ * A machine is lost. Its backup is restored on another one, on hold, and mail that was sent before the backup is not
+ * sent again.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

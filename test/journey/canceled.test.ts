@@ -1,6 +1,6 @@
 /**
- * Emails that are sent later, moved and canceled, while workers deliver, are killed, and restart: what
- * was canceled never arrives, and all else does.
+ * Scheduled emails that are moved and canceled while workers deliver, are killed and restart: canceled emails never
+ * arrive, and all others do.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** The database has no room left: emails are turned away in time, settling goes on. */
+/** The disk of the database is nearly full: the service refuses emails in time, and settles the others. */
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** The embedded PostgreSQL is killed with -9 under load, as a machine short of memory does it. */
+/** The embedded PostgreSQL is killed with -9 under load, as by a machine without memory. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Delivered emails: what the receiver gets, and what the API shows. */
+/** Delivered emails: the message that the receiver gets, and the email in the API. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** Diagnoses: why an email is slow or not there, from what DNS, servers and the queue say. */
+/** Diagnoses: why an email is slow or missing, by DNS, by mail servers and by the queue. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

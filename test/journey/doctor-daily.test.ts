@@ -1,4 +1,4 @@
-/** The doctor of a running service: after the start, daily, and when an owner asks; what the operator sees of it. */
+/** The doctor of a running service: runs after the start, daily and on request, and its reports to the operator. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { memberOf, ownerOf } from '../support/browser.ts';

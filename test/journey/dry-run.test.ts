@@ -1,4 +1,4 @@
-/** Dry runs of live mail: what DNS says of sender and recipients, and nobody is connected to. */
+/** Dry runs of live mail: DNS decides about sender and recipients, and the service connects to no mail server. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

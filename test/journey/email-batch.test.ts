@@ -1,4 +1,4 @@
-/** A batch whose worker is killed, or whose database becomes unavailable: all of it or nothing of it. */
+/** A batch whose worker is killed, or whose database becomes unavailable: all of its emails are stored, or none. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';

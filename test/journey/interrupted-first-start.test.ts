@@ -1,4 +1,4 @@
-/** A first start that is ended while it makes the database leaves nothing that the next one has to repair. */
+/** A first start that ends while it creates the database leaves nothing that the next start has to repair. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** A restore that is killed, and two at once: the target is unusable until a restore has ended, and says so. */
+/**
+ * A restore that is killed, and two restores at once: the target is unusable until a restore has ended, and its refusal
+ * says so.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

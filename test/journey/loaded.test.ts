@@ -1,6 +1,6 @@
 /**
- * The code that processes load at their start. A library that few need, or need late, is loaded then: loading is
- * most of the CPU time of a start, and of every command.
+ * The code that processes load at their start. Loading takes most of the CPU time of a start and of every command, so a
+ * process loads rarely used libraries only when it needs them.
  */
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';

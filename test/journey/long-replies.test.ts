@@ -1,6 +1,6 @@
 /**
- * Mail servers that say a lot. The first line of a reply decides: a message that was accepted in many
- * words is not sent again, and one that was refused bounces. The rest costs neither memory nor time.
+ * Mail servers with long replies. The first line decides: an accepted message is not sent again, and a refused one
+ * bounces. The rest costs neither memory nor time.
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';

@@ -1,4 +1,7 @@
-/** Notices about delivery that a client asks for by SMTP (RFC 3461): which come, to whom, and what is passed on. */
+/**
+ * Delivery notices that a client requests by SMTP (RFC 3461): which are sent, to whom, and which requests are passed
+ * on.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

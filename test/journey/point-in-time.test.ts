@@ -1,4 +1,4 @@
-/** A lost machine is restored to a minute: what was committed by then is there, and nothing after it. */
+/** A lost machine is restored to a point in time: it has every commit before that time, and none after it. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

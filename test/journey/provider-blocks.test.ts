@@ -1,4 +1,7 @@
-/** A provider refuses our mail because of our address or of a sending domain: the mail waits, and nobody is blamed. */
+/**
+ * A provider refuses our mail because of our address or a sending domain: the mail waits, and the refusals do not count
+ * against the sender.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

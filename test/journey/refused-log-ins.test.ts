@@ -1,6 +1,6 @@
 /**
- * Refused log-ins are in the log with the address of the client, so that fail2ban can block it. The filter and the
- * jail of deploy/fail2ban/ are tested with log lines of a running service.
+ * Refused log-ins are in the log with the address of the client, so that fail2ban can block the client. The filter and
+ * the jail of deploy/fail2ban/ are tested with log lines of a running service.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

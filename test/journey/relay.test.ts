@@ -1,4 +1,4 @@
-/** All mail through one relay: accepted mail is sent, and its delivery is not known. */
+/** All mail goes through one relay: mail that the relay accepts is `sent`, because its delivery is unknown. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { type FakeMx, startFakeMx } from '../support/fake-mx.ts';

@@ -1,4 +1,4 @@
-/** Nodes of two versions on one database: what an upgrade of several machines looks like to the older ones. */
+/** Nodes of two versions on one database, as during an upgrade of several machines. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';

@@ -1,4 +1,4 @@
-/** The secret key is lost for good: a new one takes its place, and mail waits until its domain has new DKIM keys. */
+/** The secret key is lost: a new one replaces it, and mail waits until its domain has new DKIM keys. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

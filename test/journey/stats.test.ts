@@ -1,4 +1,4 @@
-/** Workers are killed around their commits; the counts are still those of what is stored. */
+/** Workers are killed around their commits, and the counts still match the stored emails. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runLoad } from '../support/load.ts';

@@ -1,4 +1,4 @@
-/** Clients that connect in the moment in which the service stops. */
+/** Clients that connect while the service stops. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';

@@ -1,4 +1,4 @@
-/** A service that is stopped in the middle of its work, as every restart and update does it. */
+/** The service is stopped in the middle of its work, as by a restart or an update. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { type MailServer, startJourney } from '../support/journey.ts';

@@ -1,4 +1,4 @@
-/** Mail of a test key: everything but the connection to a mail server. */
+/** Mail of a test key takes every step except the connection to a mail server. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startJourney } from '../support/journey.ts';

@@ -1,4 +1,7 @@
-/** Stored secrets that the secret key of a running service does not open: it says so everywhere, and loses nothing. */
+/**
+ * The secret key of a running service does not open stored secrets: log, API and dashboard report it, and no mail is
+ * lost.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

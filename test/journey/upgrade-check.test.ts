@@ -1,4 +1,4 @@
-/** An upgrade as its operator sees it: what it would do, the backup that it makes, and the way back. */
+/** An upgrade: the report before it, the backup that it makes, and the way back. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * An upgrade of a database of the first schema, with mail in it: every row is intact afterwards, and the
- * service goes on with what waits.
+ * An upgrade of a database of the first schema, with mail in it: every row is intact afterwards, and waiting mail is
+ * sent.
  */
 import assert from 'node:assert/strict';
 import { cpSync, writeFileSync } from 'node:fs';

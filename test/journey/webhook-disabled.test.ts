@@ -1,4 +1,4 @@
-/** A webhook that is disabled after five days says so to everybody whom it concerns. */
+/** The service disables a webhook after five days, and notifies its project and the operator. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startService } from '../support/service.ts';

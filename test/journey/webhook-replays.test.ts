@@ -1,4 +1,4 @@
-/** A replay of a time while new events come: all arrive, and each as often as the documentation says. */
+/** A time range is replayed while new events arrive: the endpoint gets all of them, each as often as documented. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startService } from '../support/service.ts';

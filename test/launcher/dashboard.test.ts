@@ -1,4 +1,7 @@
-/** The dashboard is built before the first start, once for each state of its sources, and never in the way. */
+/**
+ * The launcher builds the dashboard before the first start, once for each state of its sources. A failed build stops no
+ * start.
+ */
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** A clone whose packages are missing or old: they are installed first, once, or it says why not. */
+/**
+ * A clone whose packages are missing or old: the launcher installs them once before it starts, or says why it could
+ * not.
+ */
 import assert from 'node:assert/strict';
 import { chmod, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

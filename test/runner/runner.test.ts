@@ -1,4 +1,4 @@
-/** The runner can fail: each way in which a suite may quietly run less turns the step red. */
+/** Tests that the runner can fail: every way in which a suite may silently run fewer tests fails the step. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

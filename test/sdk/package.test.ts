@@ -1,4 +1,4 @@
-/** The published package: built, without dependencies, and with a README whose examples run. */
+/** The published package is built, has no dependencies, and its README has examples that run. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

@@ -1,6 +1,6 @@
 /**
- * Faults that cannot be caused from outside, such as a full disk or a worker that breaks at its start: code that
- * runs before the program in one kind of process of the service.
+ * Code that runs before the program in one kind of process of the service. It injects faults that have no cause
+ * outside, such as a full disk or a worker that fails at its start.
  */
 
 /**

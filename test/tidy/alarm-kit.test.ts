@@ -1,4 +1,4 @@
-/** The alarm rules and dashboards in deploy/ fit the service, and each alarm has a page that works as it stands. */
+/** The alarm rules and dashboards in deploy/ fit the service, and each alarm has a page whose commands work. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CONDITION_TYPES } from '../../src/core/operator-events.ts';

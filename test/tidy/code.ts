@@ -1,6 +1,6 @@
 /**
- * The rules for files of code, whatever they are about. Each takes files and gives one sentence per offence;
- * code.test.ts holds the tree to them and shows that each can fail.
+ * The rules for all files of code. Each rule takes files and returns one sentence for each violation. code.test.ts
+ * applies the rules to the repository and shows that each can fail.
  */
 import { roleOf } from './rooms.ts';
 import { codeOf, importsOf, isTest, type Rule } from './source.ts';

@@ -1,4 +1,4 @@
-/** A rule of the tree as two tests: the tree keeps it, and the rule notices an offence. */
+/** Tests a rule twice: the repository keeps it, and the rule detects a violation. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Rule, SourceFile } from './source.ts';

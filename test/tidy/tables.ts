@@ -1,4 +1,4 @@
-/** The rules for the width of documents: a row of a table fits the page, else it is a list; and so does prose. */
+/** The rules for the width of documents: prose and rows of tables fit the page, and a longer row is a list. */
 import type { Rule } from './source.ts';
 
 /** After `npm run format`, which pads the cells of a column to one width. */

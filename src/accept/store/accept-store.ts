@@ -160,7 +160,7 @@ export class AcceptStore {
     return commitOnFullPath(this.#db, requests, this.#options);
   }
 
-  /** Passes on to the full path what the fast path skips, and creates blocks for limits that need them. */
+  /** Passes the emails that the fast path skips on to the full path, and creates blocks for limits that need them. */
   async #commitFast(requests: readonly AcceptRequest[]): Promise<CommittedRows[]> {
     const committed = await commitOnFastPath(this.#db, requests, this.#options);
     return committed.map((rows, index) => {

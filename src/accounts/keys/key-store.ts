@@ -322,8 +322,8 @@ const HAS_KEYS = 'select exists (select from api_keys) as found';
 
 /**
  * Does the work if no API key was ever created here; otherwise returns null. The work must create a key through
- * `tx`, which commits last and marks the work as complete. Interrupted work is repeated and finds what it created
- * before.
+ * `tx`, which commits last and marks the work as complete. After an interruption the next start repeats the work,
+ * which finds the rows that it created before.
  */
 export async function onFirstStart<Result>(
   db: Database,

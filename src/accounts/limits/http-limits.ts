@@ -50,7 +50,7 @@ export async function countTowardsLimit(
   return false;
 }
 
-/** Returns the limit of dry runs: it is the limit of sending, as it was set for the project. */
+/** Returns the limit of dry runs, which is the sending limit of the project. */
 function limitOf({ limit, windowS }: LimitState): Limit {
   return { max: limit, windowS };
 }

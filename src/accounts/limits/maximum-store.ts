@@ -87,7 +87,7 @@ type Count = { rows: number; atMs: number; addedSince: number };
 
 /**
  * The maximum of suppressions. Counting a long list takes 50 ms, so a worker counts each list once a minute and adds
- * what it inserts itself. The workers may exceed the maximum by 20,000 each.
+ * its own insertions. The workers may exceed the maximum by 20,000 each.
  */
 export class SuppressionsMaximum {
   readonly #world: Pick<World, 'monotonicMs'>;

@@ -36,7 +36,7 @@ import { makeToken, parseToken } from './tokens.ts';
 
 const LINK_VALID_S = 30 * 60;
 
-/** The same for an unknown account and a wrong password, so that it reveals no accounts. */
+/** The same for an unknown account and a wrong password, so that the sentence reveals no accounts. */
 const WRONG_CREDENTIALS: Refusal = {
   refused: 'authentication_error',
   message: 'The email address or the password is wrong.',

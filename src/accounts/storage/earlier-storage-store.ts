@@ -4,7 +4,7 @@
  * statement, so each email counts once, even when the process dies or several machines do it. The row is deleted
  * with the last batch.
  *
- * An email counts with what is left of it: its content may have been deleted.
+ * An email counts with its remaining rows: its content may have been deleted.
  */
 import { RECIPIENT_BYTES } from './stored-bytes.ts';
 import type { Queryable } from '../../database/database.ts';

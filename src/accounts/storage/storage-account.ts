@@ -117,7 +117,7 @@ export class StorageAccount {
     return this.#world.monotonicMs() < full.untilMs ? full.refusal : null;
   }
 
-  /** Sends one query at a time for a project; concurrent callers use what it reserves. */
+  /** Sends one query at a time for a project; concurrent callers use its reservation. */
   async #reserve(need: Reservation): Promise<Refusal | null> {
     const { projectId } = need;
     for (let other = this.#queries.get(projectId); other; other = this.#queries.get(projectId)) {

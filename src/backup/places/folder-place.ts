@@ -107,7 +107,7 @@ async function freeBytesOf(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-/** A pipe gets the bytes as they are made. Its reader detects an incomplete backup by the missing trailer. */
+/** A pipe gets the bytes at once. Its reader detects an incomplete backup by the missing trailer. */
 export function pipeDestination(stream: Writable): Destination {
   return {
     write: (bytes) =>

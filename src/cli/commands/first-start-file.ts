@@ -17,7 +17,7 @@ export function isOutputKept({ env, widthColumns }: Pick<Cli, 'env' | 'widthColu
 }
 
 /**
- * Writes the screen of the first start into a new file of mode 0600, and returns what is printed instead. A disk that
+ * Writes the screen of the first start into a new file of mode 0600, and returns the text to print instead. A disk that
  * refuses the file stops no service: key and link can be replaced.
  */
 export function keepFirstScreen(dataDir: string, screen: string, program: string): string {

@@ -122,7 +122,7 @@ export type StartScreen = {
   program: string;
 };
 
-/** The first start shows what a first email needs, with the key, which is shown only now. */
+/** The first start shows how to send a first email, with the key, which is shown only now. */
 export function firstScreen(
   screen: StartScreen,
   { testKey, ownerLink }: Pick<FirstStart, 'testKey' | 'ownerLink'>,

@@ -193,7 +193,7 @@ const CONNECTIONS_MIN = 100;
 /**
  * Returns the settings that depend on the sizing, as lines of postgresql.conf. WAL is kept up to a 25th of the disk.
  * More WAL means fewer checkpoints, after each of which whole pages are written to the WAL. A crash recovery replays up
- * to that much: 8 GB take ten minutes at 14 MB/s, which is how long a start waits (postmaster.ts).
+ * to that much: 8 GB take ten minutes at 14 MB/s, and a start waits as long (postmaster.ts).
  */
 export function sizedSettings({ connections, memoryBytes, diskBytes }: Sizing): string {
   const memoryMb = Math.floor(memoryBytes / MIB);

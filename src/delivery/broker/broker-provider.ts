@@ -152,7 +152,7 @@ export class BrokerProvider {
     if (this.#state === 'suspended' && !this.outage.isOngoing) this.#reopen();
   }
 
-  /** True while the passing of time alone may change what is allowed. */
+  /** True while time alone may change the limits. */
   get dependsOnTime(): boolean {
     return this.#demand > 0 || this.isWaitReported || this.#isPaced;
   }

@@ -1,6 +1,6 @@
 /**
  * Runs the doctor in a service that sends live mail: after its start, daily, and when an operator asks for it. Stores
- * the report, and notifies the operator of what has changed (report-conditions.ts).
+ * the report, and notifies the operator of changes (report-conditions.ts).
  *
  * The start logs three lines: how many checks are green, the worst finding, and where to read more. A service that
  * restarts within 10 minutes logs them from the stored report, so that a crash loop does not connect

@@ -4,7 +4,7 @@
  * objects, but browsers may connect to their hosts before they apply it. It also does not cover hints such as `<link
  * rel="preconnect">`.
  *
- * Tag names are replaced everywhere, because parsers disagree on what is a tag. Elements without an end tag become
+ * Tag names are replaced everywhere, because parsers disagree about tags. Elements without an end tag become
  * others without one, so that they do not enclose the rest.
  */
 

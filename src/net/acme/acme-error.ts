@@ -66,7 +66,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** The text is logged and stored, and may contain what a web server of a stranger has sent. */
+/** The text is logged and stored, and may contain text from the web server of a stranger. */
 function clean(text: string): string {
   const printable = text.replaceAll(/[^\P{C}\t\n]|\s+/gu, ' ').trim();
   if (printable.length <= DETAIL_CHARACTERS_MAX) return printable.toWellFormed();

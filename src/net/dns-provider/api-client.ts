@@ -37,7 +37,7 @@ export type ApiClientOptions = {
   headers: (request: { method: string; url: string; body: string }) => Promise<Headers>;
   /** Reads the provider's own reason out of a failed response; null when there is none. */
   reason: (text: string) => string | null;
-  /** Says what a failed response means where the status does not. */
+  /** Returns the meaning of a failed response when the status alone does not determine it. */
   kindOf?: (status: number, text: string) => ProblemKind | 'later' | null;
   world: Pick<World, 'now'>;
   timing?: ApiTiming | undefined;

@@ -260,7 +260,7 @@ async function lookUpAddresses(
   });
 }
 
-/** Returns the same sentence for a missing and a private address, so that it names no internal host. */
+/** Returns the same sentence for a missing and a private address, so that the sentence names no internal host. */
 function notPublic(host: string): string {
   return isIP(host) === 0
     ? `${host} has no public address in DNS`

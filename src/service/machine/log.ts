@@ -57,7 +57,7 @@ export function errorFacts(error: unknown): ErrorFacts {
 const NAMES_ONLY = /^(08|23|25|40|42|53|55|57|58)/;
 
 function quotesInput(error: Error): boolean {
-  if (error instanceof SyntaxError) return true; // JSON.parse quotes what it read
+  if (error instanceof SyntaxError) return true; // JSON.parse quotes its input
   const { code, severity } = error as { code?: unknown; severity?: unknown };
   return severity !== undefined && !NAMES_ONLY.test(String(code));
 }

@@ -1,6 +1,6 @@
 /**
- * The doctor of a running service. Its checks run in a thread (doctor-thread.ts), so that they do not delay what the
- * supervisor grants to the workers, and so that a stop ends them at once, with all their connections.
+ * The doctor of a running service. Its checks run in a thread (doctor-thread.ts), so that they do not delay the
+ * connections that the supervisor grants to workers, and so that a stop ends them at once, with all their connections.
  */
 import { hostname } from 'node:os';
 import { Worker } from 'node:worker_threads';

@@ -323,7 +323,10 @@ function senderTasks({ database, config, operatorEvents, log, signal }: TaskCont
   ];
 }
 
-/** Begins after the start, so that it does not delay it. Most starts of tests and trials never load the checks. */
+/**
+ * Begins after the start, so that the task does not delay the start. Most starts of tests and trials never load the
+ * checks.
+ */
 function doctorTask(context: TaskContext): Task {
   let watch: DoctorWatch | null = null;
   return {

@@ -1,6 +1,6 @@
 /**
  * Periodic tasks of one process per machine: maintenance-tasks.ts lists them, task-schedule.ts runs them. They watch
- * the installation (node-watch.ts, space-watch.ts), maintain its tables, and remove what has expired.
+ * the installation (node-watch.ts, space-watch.ts), maintain its tables, and remove expired data.
  */
 import { maintenanceTasks, type TaskContext } from './maintenance-tasks.ts';
 import { TaskSchedule } from './task-schedule.ts';

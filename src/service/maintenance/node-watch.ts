@@ -1,5 +1,5 @@
 /**
- * Watches the other nodes of the installation, and what they change: expires a node that is silent, releases work of
+ * Watches the other nodes of the installation, and their changes: expires a node that is silent, releases work of
  * workers that no longer exist, reports a fail-over of the database, and ends this node when the schema needs newer
  * code.
  */

@@ -82,7 +82,7 @@ type DeliveryState = {
   providers: () => ProviderFacts[];
 };
 
-/** Registers gauges of what a worker delivers now. They are read at each scrape. */
+/** Registers gauges of the running deliveries of a worker. They are read at each scrape. */
 export function addDeliveryGauges(
   registry: Registry,
   labels: ProviderLabels,

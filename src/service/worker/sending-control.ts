@@ -1,5 +1,5 @@
 /**
- * Starts and stops what a worker sends: mail, webhooks, and the mail of the service itself. Nothing is sent while the
+ * Starts and stops sending in a worker: mail, webhooks, and the mail of the service itself. Nothing is sent while the
  * installation is on hold, and while the database is moved (move/move-watch.ts).
  */
 import type { WorkerPart } from './worker-messages.ts';

@@ -54,7 +54,7 @@ type DeliveryContext = {
 };
 
 /**
- * The steps are in the order of construction. Only the dispatcher, which comes last, is called back by what is above
+ * The steps are in the order of construction. Only the dispatcher, which comes last, is called back by the parts above
  * it: when mail is due, when an attempt has ended, and for its leases.
  */
 export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivering {
