@@ -22,7 +22,7 @@ test('two versions take turns, and each goes first as often as second', () => {
   assert.equal(order, 'old new new old old new new old');
 });
 
-test('the ratio of two versions is the median of those of the rounds, not that of the medians', () => {
+test('the ratio of two versions is the median ratio of the rounds, not the ratio of the medians', () => {
   const old = [100, 200, 400];
   const present = [110, 180, 480];
   assert.equal(median(ratiosOf(present, old)), 1.1);

@@ -22,7 +22,7 @@ function readPage(name: string): string {
   return readFileSync(path, 'utf8').replaceAll(/\s+/g, ' ');
 }
 
-test('the retry schedule of mail is that of docs/delivery.md, and its last wait repeats', () => {
+test('the retry schedule of mail matches docs/delivery.md, and its last wait repeats', () => {
   const minutes = MAIL_RETRY_WAITS_MS.map((waitMs) => waitMs / MINUTE_MS);
   const short = minutes.filter((wait) => wait < 60).join(', ');
   const long = minutes.filter((wait) => wait >= 60).map((wait) => wait / 60);

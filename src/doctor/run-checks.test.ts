@@ -15,7 +15,7 @@ function check(id: string, run: Check['run']): Check {
 
 const problem = { meaning: 'It hurts.', remedy: 'Mend it.' };
 
-test('a check that throws, hangs or finds nothing is unknown with its reason, and the others end as ever', async () => {
+test('a check that throws, hangs or finds nothing is unknown with its reason, and other checks are not affected', async () => {
   const checks = [
     check('throws', () => {
       throw new Error('no such table.');

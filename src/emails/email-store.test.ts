@@ -113,7 +113,7 @@ test('an email is read as it was sent, with the outcome of each recipient', asyn
   assert.equal(flo?.completed_at, null);
 });
 
-test('the status is that of the most active open recipient, then the worst outcome', async () => {
+test('an email has the status of its most active open recipient, else of its worst outcome', async () => {
   const sender = await newSender(db);
   const email = await accepted(sender, { to: ['a@example.net', 'b@example.net', 'c@example.net'] });
   const statusNow = async () => (await findEmail(db, refOf(email)))?.status;

@@ -42,7 +42,7 @@ test('keys with a passphrase are refused with how to remove it', async () => {
   }
 });
 
-test('anything but one private RSA key of a permitted size is refused, and the error says what it is', async () => {
+test('anything but one private RSA key of a permitted size is refused, and the error names its kind', async () => {
   const spki = publicKey.export({ type: 'spki', format: 'pem' });
   assert.match(await problemOf(spki), /public key; give the private key/);
   assert.match(await problemOf(publicKey.export({ type: 'pkcs1', format: 'pem' })), /public key/);

@@ -46,7 +46,7 @@ async function measure(
   return done;
 }
 
-test('the locks and rewrites found for each migration are those of PostgreSQL', async () => {
+test('the locks and rewrites found for each migration match the ones in PostgreSQL', async () => {
   await using database = await emptyDatabase();
   await asOwner(database.address, async (db) => {
     await db.query('create table schema_migrations (version int, run_at timestamptz)');

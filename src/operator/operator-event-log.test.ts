@@ -113,7 +113,7 @@ test('while the database is unavailable a condition is logged at once and record
   assert.equal(lines.length, 1, 'the line is not repeated');
 });
 
-test('a condition of a machine that was removed ends by itself', async () => {
+test('a condition of a machine that was removed ends when its time is over', async () => {
   const { events, lines } = newProcess();
   await raiseCondition(db, { ...LOW, lapsesAfterMs: -1 });
   await events.clearLapsed();

@@ -337,7 +337,7 @@ test('both paths give the same results and leave the same rows', async () => {
   for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `nothing ${what}`);
 });
 
-test('the fast path stores outcomes of a relay, in batches of their own', async () => {
+test('the fast path stores outcomes of a relay, in separate batches', async () => {
   const sender = await newSender(db);
   const emails = [0, 1, 2].map(() => newEmail(sender));
   const sent = emails.map((email) =>

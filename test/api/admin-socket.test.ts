@@ -85,7 +85,7 @@ test('a key on the socket is checked as anywhere', async () => {
   assert.equal((await ask('GET', '/v1/emails', { headers: wrong })).status, 401);
 });
 
-test('a project is chosen by its id or its name, or by the id of what it owns', async () => {
+test('a project is chosen by its id or its name, or by the id of one of its objects', async () => {
   const { body: shop } = await ask('POST', '/v1/projects', { body: { name: 'Größe' } });
   const several = await ask('GET', '/v1/emails', { headers: TEST });
   assert.equal(several.status, 422);

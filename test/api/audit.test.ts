@@ -32,7 +32,7 @@ test('a change by a member is in the log before its response', async () => {
   });
 });
 
-test('members, projects, sign-ins and emails are in the log, with what they concern', async () => {
+test('members, projects, sign-ins and emails are in the log, with their targets', async () => {
   const admin = await memberOf(service, owner, 'admin');
   const { id } = (await admin.get('/v1/session')).body.member;
   await owner.request('PATCH', `/v1/members/${id}`, { body: { role: 'viewer' } });
@@ -69,7 +69,7 @@ test('reads, refused requests and dry runs are not in the log', async () => {
   assert.deepEqual(await actions(), before);
 });
 
-test('an API key is in the log with what it changes about access, domains, webhooks, suppressions', async () => {
+test('an API key is in the log with its changes of access, domains, webhooks, suppressions', async () => {
   const before = (await log()).length;
   const ask = (method: string, path: string, body?: object) =>
     service.request(method, path, body === undefined ? {} : { body });

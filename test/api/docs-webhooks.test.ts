@@ -83,7 +83,7 @@ test('the example for Node refuses another body, id, secret and version, and an 
   assert.throws(() => verify(other, headers, body, atMs), /signature/);
 });
 
-test('the server of the example accepts what the service sends, and refuses what others send', async () => {
+test('the server of the example accepts webhooks of the service, and refuses requests of others', async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   after(() => server.close());
   const service = await sharedService();

@@ -258,7 +258,7 @@ test('the command line prints all advice, and that late bounces are lost without
   assert.match(stdout, /\n! .*, the host name of this service, has no public address in DNS/);
 });
 
-test('each missing record is reported with what to publish', async () => {
+test('each missing record is reported with the value to publish', async () => {
   const domain = await added('empty.example', live);
   dns.set('empty.example', 'A', ['192.0.2.80']);
   const checked = await verify(domain.id, live);

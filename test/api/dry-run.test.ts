@@ -92,7 +92,7 @@ test('a dry run stores, counts and sends nothing', async () => {
   assert.deepEqual(await service.sql(COUNTED), before);
 });
 
-test('the size and the header fields are those of the email that is sent', async () => {
+test('the size and the header fields match the email that is sent', async () => {
   const change = {
     subject: 'Grüße',
     unsubscribe: 'https://acme.test/u',
@@ -218,7 +218,7 @@ test('an idempotency key is compared and not used up', async () => {
   assertFailure(other, 409, 'idempotency_conflict');
 });
 
-test('lint says what is likely to go wrong, and the email is accepted nevertheless', async () => {
+test('lint reports likely problems, and the email is accepted nevertheless', async () => {
   const html = `<img src="http://acme.test/a.png">${'<p> </p>'.repeat(14_000)}`;
   const { lint, outcome } = await described({ html, text: '', subject: 'Our newsletter' });
   assert.deepEqual(

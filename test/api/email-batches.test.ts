@@ -110,7 +110,7 @@ test('a permissive batch sends the valid emails, and has a code and a message fo
   assert.match(errors[2].message, /^The item must be an object, not null\.$/);
 });
 
-test('a permissive batch of which nothing can be sent has no data', async () => {
+test('a permissive batch without a valid email has no data', async () => {
   const before = await count();
   const response = await post([{ ...EMAIL, to: 'bob@' }, {}], PERMISSIVE);
   assert.deepEqual(

@@ -51,7 +51,7 @@ test('an inspection has the header, the attachments and the links of an email', 
   }
 });
 
-test('an inspection says what programs do not show and what receivers do not like', async () => {
+test('an inspection reports content that programs do not show or receivers do not like', async () => {
   const html = `<style>@font-face {}</style><p>Unsubscribe from our newsletter</p><a href="http://acme.com">A</a>`;
   const { body } = await read(await service.send({ html }), 'inspection');
   const codes = body.checks.map(({ code }: { code: string }) => code);

@@ -131,7 +131,7 @@ test('text is derived from html unless it is given, even if empty', async () => 
   assert.doesNotMatch(plain.raw, /text\/html/i);
 });
 
-test('custom headers are added to the message and cannot replace those of the service', async () => {
+test('custom headers are added to the message and cannot replace headers of the service', async () => {
   const own = { 'X-Entity-Ref-ID': '4711', 'List-Id': 'Acme <list.acme.test>', 'X-Ümlaut': 'x' };
   await refused({ headers: own }, /^headers\.X-/);
   const parsed = await message({

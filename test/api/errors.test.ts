@@ -236,7 +236,7 @@ const BROKEN_HTTP: [string, string | Buffer, number, string][] = [
   ],
 ];
 
-test('a target in absolute form is that of its path, with any port and in brackets', async () => {
+test('a target in absolute form is its path, with any port and in brackets', async () => {
   for (const host of ['x', 'x:8080', '[::1]:8080', '127.0.0.1']) {
     const head = `GET http://${host}/healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
     assert.equal((await rawResponse(service.url, head)).status, 200, host);

@@ -91,7 +91,7 @@ test('the limits are listed with their remaining numbers, and who set them', asy
   assert.deepEqual(retention, { content_hours: 45 * 24, metadata_hours: 90 * 24 });
 });
 
-test('the limit of dry runs is listed with that of sending, and with its remaining number', async () => {
+test('the limit of dry runs is listed with the sending limit, and with its remaining number', async () => {
   await newWindow();
   const listed = async () => {
     const { body } = await service.request('GET', '/v1/limits');
@@ -188,7 +188,7 @@ test('idempotent repetitions do not count, and get their response beyond the lim
   assert.equal((await send({ headers })).status, 200);
 });
 
-test('verifications have a limit of their own', async () => {
+test('verifications have their own limit', async () => {
   await newWindow();
   const responses = await inParallel(8, () => verify());
   assert.equal(countStatus(responses, 200), 3);
@@ -299,7 +299,7 @@ test('the default limits are 100 emails, 10 verifications and 20 failures per mi
   assert.equal(limitIn(forged).remaining, 18);
 });
 
-test('dry runs have a limit of their own, of the size of that of sending, exact over two workers', async () => {
+test('dry runs have their own limit, as large as the sending limit, exact over two workers', async () => {
   await newWindow();
   const dryRun = () =>
     service.request('POST', '/v1/emails?dry_run=true', { body: EMAIL, key: service.testKey });

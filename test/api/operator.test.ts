@@ -27,7 +27,7 @@ async function operatorKey(): Promise<string> {
   return made.key;
 }
 
-test('an operator lists open conditions by command line and by key, with their start and what to do', async () => {
+test('an operator lists open conditions by command line and by key, with their start and remedy', async () => {
   const quiet = await service.cli('attention');
   assert.equal(quiet.code, 0, quiet.stderr);
   assert.match(quiet.stdout, /Nothing needs attention/);

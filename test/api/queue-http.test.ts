@@ -273,7 +273,7 @@ test('the organization as a whole is for members, and a key is refused', async (
   assert.equal(undone.status, 200, undone.text);
 });
 
-test('a viewer sees the queue and changes nothing; what an admin changes is in the audit log', async () => {
+test('a viewer sees the queue and changes nothing, and changes by an admin are in the audit log', async () => {
   const viewer = await memberOf(service, owner, 'viewer');
   assert.equal((await viewer.get('/v1/queue', inTest)).status, 200);
   for (const change of ['hold', 'release', 'retry', 'drop']) {

@@ -188,7 +188,7 @@ test('a failure has Resend’s members, the request id, and no others', async ()
   assert.deepEqual([malformed.status, malformed.body.name], [400, 'validation_error']);
 });
 
-test('a key that may only send is refused what needs full access', async () => {
+test('a key that may only send is refused where full access is needed', async () => {
   const { body } = await service.request('POST', '/v1/api-keys', {
     body: { name: 'sender', permission: 'sending_access' },
   });

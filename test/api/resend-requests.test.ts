@@ -127,7 +127,7 @@ test('an email is sent: Go and Rust write empty strings beside a template', asyn
   assert.deepEqual([senderless.status, senderless.body.name], [422, 'invalid_from_address']);
 });
 
-test('an email is sent: Rust writes a subject beside a template, which it takes the place of', async () => {
+test('an email is sent: Rust writes a subject beside a template, which replaces its own subject', async () => {
   const content = { name: 'Own', alias: 'own-subject', html: '<p>Hi</p>' };
   const made = await service.request('POST', '/templates', { body: content });
   assert.equal(made.status, 201, made.text);
@@ -149,7 +149,7 @@ test('an email is sent: the first clients have the path in the singular', async 
   assert.deepEqual([wrong.status, wrong.body.statusCode], [422, 422]);
 });
 
-test('an email is sent at a time in words; others are refused with what works', async () => {
+test('an email is sent at a time in words, and an unclear time is refused with examples', async () => {
   const at = (scheduled_at: string) =>
     service.request('POST', '/emails', { body: { ...MINIMAL, scheduled_at } });
   const { body } = await at('tomorrow at 9am');

@@ -29,7 +29,7 @@ test('before there is an owner, only the link of the first start leads anywhere'
   assertFailure(wrong, 401, 'authentication_error', /letterhaus owner/);
 });
 
-test('a link from a command replaces that of the first start, and ends after 30 minutes', async () => {
+test('a link from a command replaces the link of the first start, and ends after 30 minutes', async () => {
   const { sign_in_url: late } = await service.cliJson('owner', 'link');
   const withLink = (url: string) =>
     anonymous.post('/v1/session/owner', { token: tokenOf(url), ...OWNER });
@@ -139,7 +139,7 @@ test('an unknown address and a wrong password get the same response', async () =
   }
 });
 
-test('a session does what a key does, in the project and environment that it names', async () => {
+test('a session may do the same as a key, in the project and environment that it names', async () => {
   const browser = await signedIn();
   const sent = await browser.post('/v1/emails', EMAIL);
   assert.equal(sent.status, 202, sent.text);
@@ -226,7 +226,7 @@ test('a request that another site causes changes nothing', async () => {
   assert.equal(preflight.headers.get('access-control-allow-origin'), null);
 });
 
-test('a role allows what it includes, at once', async () => {
+test('each role allows its operations, and a changed role applies at once', async () => {
   const browser = await signedIn();
   const domain = { name: 'role.test' };
   const status = async (response: Promise<ApiResponse>) => (await response).status;

@@ -142,7 +142,7 @@ test('a period that is cut by from or to is included whole, and nothing else', a
   );
 });
 
-test('another project and another environment have counts of their own', async () => {
+test('another project and another environment have their own counts', async () => {
   const other = await service.otherProject();
   for (const key of [other.testKey, await service.liveKey()]) {
     assert.deepEqual((await stats('', key)).totals, []);

@@ -51,7 +51,7 @@ async function proxyUntil(bytesMax: number) {
   return { url, cut };
 }
 
-test('an import that is interrupted says so, keeps what is stored, and the next one adds the rest', async () => {
+test('an interrupted import reports it and keeps its stored entries, and the next one adds the rest', async () => {
   const file = fileOf('halves.test', 8_000);
   const proxy = await proxyUntil(readFileSync(file).length / 2);
   const elsewhere = ['--url', proxy.url, '--key', service.testKey, '--json'];
@@ -105,7 +105,7 @@ test('a file that is refused or cannot be read ends with exit code 2, and change
   assert.equal(readFileSync(kept, 'utf8'), 'earlier');
 });
 
-test('the audit log has what the command line changes', async () => {
+test('the audit log has the changes by the command line', async () => {
   await run('add', 'ann@audited.test');
   await run('remove', 'ann@audited.test');
   const { data } = await service.cliJson('audit');

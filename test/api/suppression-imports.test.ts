@@ -59,7 +59,7 @@ test('a dump of Postmark is imported as JSON with its reasons and times', async 
   assert.deepEqual(again.body, { ...done, added: 0, already_there: ROWS });
 });
 
-test('the response says which list was recognised, and what was left out, from which line on and why', async () => {
+test('the response names the recognised list, and the entries left out with line and reason', async () => {
   const key = await newKey();
   const file = [
     'email,created,reason,status',

@@ -55,7 +55,7 @@ test('an email is made of the published version of a template, by its id or its 
   }
 });
 
-test('fields of null or no characters beside a template are as good as absent', async () => {
+test('fields of null or no characters beside a template count as absent', async () => {
   const template = { id: 'welcome', variables: { name: 'Jo' } };
   const response = await send(template, { subject: '', html: null, text: '' });
   assert.equal((await contentOf(response)).subject, 'Welcome, Jo');

@@ -219,7 +219,7 @@ test('a preview renders the latest version, and escapes variables in html', asyn
   assert.equal(first.body.text, 'Thank you, Jo.');
 });
 
-test('a preview renders a change before it is stored, and refuses what a change would be refused for', async () => {
+test('a preview renders a change before it is stored, and is refused for the same reasons as the change', async () => {
   const { id } = await make();
   const content = { html: '<p>{{ greeting }}, {{ name }}.</p>' };
   const undeclared = await preview(id, { name: 'Jo' }, { content });

@@ -90,7 +90,7 @@ test('a batch, a template and a dry run are tracked as a single email is', async
   assert.ok(sizes[0]! > sizes[1]! + 200, sizes.join());
 });
 
-test('each recipient has links of its own', async () => {
+test('each recipient has its own links', async () => {
   const to = ['delivered+ann@simulator.test', 'delivered+ben@simulator.test'];
   const id = await send({ to, tracking: BOTH });
   const [ann, ben] = await Promise.all(to.map((address) => linksIn(id, address)));

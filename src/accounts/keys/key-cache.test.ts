@@ -123,7 +123,7 @@ test('an evicted key is looked up again, even while a look-up is under way', asy
   assert.equal(await cache.find(key), null);
 });
 
-test('a fresh look-up ignores what is cached or under way', async () => {
+test('a fresh look-up ignores cached results and look-ups under way', async () => {
   const { cache, asked, add, revoke, hold } = fakeKeys();
   const { key, caller } = add();
   assert.deepEqual(await cache.find(key), caller);

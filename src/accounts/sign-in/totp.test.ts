@@ -10,7 +10,7 @@ import { describeSecret, hashRecoveryCode, newRecoveryCodes, matchPeriod } from 
 /** RFC 4226, appendix D. */
 const SECRET = Buffer.from('12345678901234567890');
 
-test('codes are those of RFC 4226 and RFC 6238', () => {
+test('codes match RFC 4226 and RFC 6238', () => {
   const codes = ['755224', '287082', '359152', '969429', '338314', '254676', '287922'];
   for (const [period, code] of codes.entries()) {
     assert.equal(matchPeriod(SECRET, code, period * 30), period);

@@ -20,7 +20,7 @@ import {
 } from './layout.ts';
 import { socketAddress, withClient } from './postmaster.ts';
 
-test('below a private folder the database of root is elsewhere, that of other users inside', async () => {
+test('below a private folder the database of root is elsewhere, and databases of other users are inside', async () => {
   const open711 = temporaryFolder();
   const dataDir = join(open711, 'closed', 'data');
   const closedParentHome = join(open711, 'var');

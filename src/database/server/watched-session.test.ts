@@ -100,7 +100,7 @@ test('a statement that waits ends when it is aborted', async () => {
   await client.end();
 });
 
-test('connections to a silent server are closed all the same', async () => {
+test('connections to a silent server are closed, too', async () => {
   await using other = await proxiedDatabase();
   const address = { connectionString: other.url };
   const db = new Database(address, { role: null, name: 'test' });

@@ -6,8 +6,8 @@ import type { Outcome } from '../attempt/outcome.ts';
 /** Names nothing that changes during a block, so that the timeline shows the sentence once. */
 function refusalSentence({ provider, about, subject }: BlockKey): string {
   return about === 'address'
-    ? `${provider} now refuses all mail from an IP address of this service`
-    : `${provider} now refuses all mail from the domain ${subject}`;
+    ? `${provider} refuses all mail from an IP address of this service`
+    : `${provider} refuses all mail from the domain ${subject}`;
 }
 
 function reasonOfBlock(block: BlockKey) {

@@ -52,7 +52,7 @@ test('a server that may lose commits is red, with the settings to correct', asyn
   assert.match(findings[0]?.command ?? '', /alter system set fsync = on/);
 });
 
-test('a schema of another version is named with what the next start does', async () => {
+test('a schema of another version is reported with what the next start does', async () => {
   const [older] = await lab.run(server.DATABASE, { database: { ...database, schema: 60 } });
   assert.equal(older?.level, 'yellow');
   assert.equal(older?.command, 'letterhaus upgrade-check');
@@ -75,7 +75,7 @@ test('too few connections are yellow, and red when the next start fails', async 
   assert.match(tooFew?.remedy ?? '', /^Raise max_connections/);
 });
 
-test('a PostgreSQL without further updates is named', async () => {
+test('a PostgreSQL without further updates is reported', async () => {
   const nowMs = Date.parse('2045-01-01');
   const world = { now: () => nowMs };
   const findings = await lab.run(server.DATABASE, { database, world });

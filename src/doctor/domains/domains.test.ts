@@ -128,7 +128,7 @@ test('too many complaints are red for each company that counts them', async () =
   assert.deepEqual(await askCompanies(complained), ['red', 'red', null]);
 });
 
-test('without an https address or reverse DNS, the requirement is named', async () => {
+test('without an https address or reverse DNS, the requirement is reported', async () => {
   await count(LARGE);
   const plain = { LETTERHAUS_PUBLIC_URL: undefined };
   assert.deepEqual(await askCompanies(/one-click/, plain), ['red', 'red', null]);
@@ -143,7 +143,7 @@ test('without an https address or reverse DNS, the requirement is named', async 
   assert.equal(reverse?.remedy, 'Read the check `reverse_dns`.');
 });
 
-test('DMARC that is missing, without action, without reports or with a foreign report address is named', async () => {
+test('DMARC that is missing, without action, without reports or with a foreign report address is reported', async () => {
   const checkDmarc = async (texts: string[]) => {
     lab.dns.set(`_dmarc.${NAME}`, 'TXT', texts);
     const findings = await lab.run(policies.DOMAIN_DMARC, { database });
@@ -169,7 +169,7 @@ test('DMARC that is missing, without action, without reports or with a foreign r
   assert.match(await check([foreign]), /^green: /);
 });
 
-test('a domain without a mail server, or with a broken MTA-STS, TLS report or BIMI record is named', async () => {
+test('a domain without a mail server, or with a broken MTA-STS, TLS report or BIMI record is reported', async () => {
   const only = async (check: typeof DOMAIN_RECORDS) => (await lab.run(check, { database }))[0];
   lab.dns.set(NAME, 'MX', ['0 .']);
   const replies = await only(policies.DOMAIN_REPLIES);

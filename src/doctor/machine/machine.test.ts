@@ -57,7 +57,7 @@ test('the figures of this machine are measured', async () => {
   }
 });
 
-test('a low limit on open files is named', async () => {
+test('a low limit on open files is reported', async () => {
   const limited = 'ulimit -n 1024 && exec "$0" "$@"';
   const args = ['-c', limited, process.execPath, MAIN, 'doctor', '--only', 'open_files', '--json'];
   const { stdout } = await promisify(execFile)('sh', args, { env: lab.env });
@@ -66,7 +66,7 @@ test('a low limit on open files is named', async () => {
   assert.match(remedy ?? '', /LimitNOFILE=/);
 });
 
-test('a slow disk is named with the number of commits that it allows', async () => {
+test('a slow disk is reported with the number of commits that it allows', async () => {
   let ms = 0;
   const world = { monotonicMs: () => (ms += 41) };
   const { level, found, meaning } = only(await lab.run(DURABLE_WRITES, { world }));
@@ -75,7 +75,7 @@ test('a slow disk is named with the number of commits that it allows', async () 
   assert.match(meaning ?? '', /about 24 commits a second/);
 });
 
-test('a full disk and one without room for files are named', async () => {
+test('a full disk and one without room for files are reported', async () => {
   const readDisk = (freeBytes: number, freeFiles: number) => ({
     machine: { readDisk: () => Promise.resolve({ freeBytes, files: 1_000_000, freeFiles }) },
   });
@@ -111,7 +111,7 @@ test('a missing secret key is red once there is a database, and unknown before t
   assert.match(lost.remedy ?? '', /back from a backup/);
 });
 
-test('workers of root, an API without TLS, open metrics and settings for tests are named', async () => {
+test('workers of root, an API without TLS, open metrics and settings for tests are reported', async () => {
   const root = only(await lab.run(access.USER, { machine: { workersStayRoot: true } }));
   assert.deepEqual([root.level, /ordinary user/.test(root.remedy ?? '')], ['yellow', true]);
   const open = await lab.run(access.LISTENERS, {
@@ -149,7 +149,7 @@ async function findCertificates(name: string): Promise<Finding[]> {
   return JSON.parse(stdout).findings;
 }
 
-test('a certificate that has ended or has another name is named with its file', async () => {
+test('a certificate that has ended or has another name is reported with its file', async () => {
   assert.equal(only(await findCertificates('trusted')).level, 'green');
   const expired = only(await findCertificates('expired'));
   assert.equal(expired.level, 'red');

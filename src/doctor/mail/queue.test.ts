@@ -36,7 +36,7 @@ test('an empty queue without conditions is green', async () => {
   ]);
 });
 
-test('mail that waits too long, mail on hold and a suspended provider are named', async () => {
+test('mail that waits too long, mail on hold and a suspended provider are reported', async () => {
   const sender = await newSender(db);
   const store = new AcceptStore(db.accepting, {
     limit: { max: 1_000, windowS: 60 },

@@ -77,7 +77,7 @@ test('a healthy machine has only green findings', async () => {
   }
 });
 
-test('a host name that is not complete, or not in DNS, is named', async () => {
+test('a host name that is not complete, or not in DNS, is reported', async () => {
   const incomplete = await lab.run(HOST_NAME, { config: { hostname: 'mail' } });
   assertFinds(incomplete, 'red', /is mail, which is not a full host name/, /LETTERHAUS_HOSTNAME/);
   const absent = await lab.run(HOST_NAME, { config: { hostname: 'gone.mx.test' } });
@@ -87,7 +87,7 @@ test('a host name that is not complete, or not in DNS, is named', async () => {
   assertFinds(isPrivate, 'red', /has only private addresses \(127\.0\.0\.1\)/, /public address/);
 });
 
-test('a line of /etc/hosts that makes the host name loopback is named', async () => {
+test('a line of /etc/hosts that makes the host name loopback is reported', async () => {
   const hostsFile = join(lab.dataDir, 'hosts-of-debian');
   writeFileSync(hostsFile, `127.0.0.1 localhost\n127.0.1.1 ${LAB_HOST} lab # installer\n`);
   const findings = await lab.run(HOSTS_FILE, { machine: { hostsFile } });
@@ -99,7 +99,7 @@ test('a line of /etc/hosts that makes the host name loopback is named', async ()
   );
 });
 
-test('an address behind a router is named, with the public one if DNS has it', async () => {
+test('an address behind a router is reported, with the public one if DNS has it', async () => {
   const config = { allowPrivateNetworks: false, sources: [] };
   const machine = { localIps: ['10.0.0.5'] };
   const natted = await lab.run(SOURCE_ADDRESSES, { config, machine });
@@ -109,7 +109,7 @@ test('an address behind a router is named, with the public one if DNS has it', a
   assertFinds(named, 'unknown', /should be 8\.8\.4\.4/, /header Received/);
 });
 
-test('port 25 that is filtered, refused or without a route is named as such', async () => {
+test('port 25 that is filtered, refused or without a route is reported as such', async () => {
   const { port } = lab.gmail;
   await Promise.all([lab.gmail.stop(), lab.yahoo.stop()]);
   const refused = await lab.run(OUTGOING_PORT_25);
@@ -150,7 +150,7 @@ test('one run opens at most four connections for any number of addresses', async
   assertFinds(findings, 'unknown', /did not try 127\.0\.0\.5, 127\.0\.0\.6/, /^$/);
 });
 
-test('reverse DNS that is missing, unconfirmed, double, foreign or generic is named', async () => {
+test('reverse DNS that is missing, unconfirmed, double, foreign or generic is reported', async () => {
   const missing = await withRecords([PTR, 'PTR', []], REVERSE_DNS);
   assertFinds(missing, 'red', /^127\.0\.0\.1 has no reverse DNS/, /Set the reverse DNS \(PTR\)/);
   const unconfirmed = await withRecords([PTR, 'PTR', ['gmail.receivers.test']], REVERSE_DNS);
@@ -185,7 +185,7 @@ test('a list that refuses this resolver, or lacks its test entry, is unknown and
   assertFinds(empty, 'unknown', /does not list its own test entry/, /unbound/);
 });
 
-test('a resolver that is silent, slow, or fails for some names is named', async () => {
+test('a resolver that is silent, slow, or fails for some names is reported', async () => {
   const silent = await lab.run(RESOLVER, { dnsServers: ['127.0.0.1:9'] });
   assertFinds(silent, 'red', /^No DNS server answers \(127\.0\.0\.1:9\)/, /LETTERHAUS_DNS_SERVERS/);
   lab.dns.setFailure('gmx.de', 'servfail');
@@ -197,7 +197,7 @@ test('a resolver that is silent, slow, or fails for some names is named', async 
   assertFinds(await lab.run(RESOLVER, { world }), 'yellow', /^A look-up took \d+ ms/, /unbound/);
 });
 
-test('a resolver that invents answers is named, with what it invented', async () => {
+test('a resolver that invents answers is reported, with what it invented', async () => {
   const name = `letterhaus-${(0.5e12).toString(36)}.example.com`;
   const lying = await withRecords([name, 'A', ['10.9.8.7']], RESOLVER_HONESTY);
   assertFinds(lying, 'red', /invents answers .* is 10\.9\.8\.7/, /unbound/);
@@ -224,7 +224,7 @@ test('with a key of Spamhaus DQS its own zone answers, and no finding contains t
   assert.doesNotMatch(JSON.stringify([unknownKey, listed, failed]), /abcdefghij/);
 });
 
-test('a firewall that blocks DNS over TCP is named', async () => {
+test('a firewall that blocks DNS over TCP is reported', async () => {
   lab.dns.setFailure('gmail.com', 'reset');
   const findings = await lab.run(DNS_OVER_TCP);
   lab.dns.setFailure('gmail.com', null);

@@ -211,7 +211,7 @@ test('a run whose process dies is begun again, and one that was frozen stores no
   assert.deepEqual(await openConditions(), []);
 });
 
-test('new findings open conditions, their ends end them, and what is unknown changes nothing', async () => {
+test('new findings open conditions, their ends end them, and unknown results change nothing', async () => {
   const node = startNode();
   const of = (finding: (...args: [string, typeof problem & { subject: string }]) => Finding) =>
     finding('No reverse DNS.', { ...problem, subject: '192.0.2.7' });

@@ -159,7 +159,7 @@ test('the document has only these spellings', () => {
   assert.ok(seen.nullable > 100 && seen.union > 4, JSON.stringify(seen));
 });
 
-test('each body in JSON is a component, of which generators make a named type', () => {
+test('each body in JSON is a component, which generators turn into a named type', () => {
   let checked = 0;
   for (const { operationId, requestBody, responses } of operations) {
     for (const { content } of [requestBody ?? {}, ...Object.values(responses)] as Body[]) {

@@ -89,7 +89,7 @@ test('a target is the URL that a browser would open, and other kinds of links ha
   for (const [href, target] of cases) assert.equal(targetOf(href), target, href);
 });
 
-test('the stored form says what is tracked', () => {
+test('the stored form records what is tracked', () => {
   const base = 'https://links.acme.com:8443/x';
   const both = { opens: true, clicks: true, base };
   assert.deepEqual(parseTracking(`opens+clicks:${base}`), both);

@@ -45,7 +45,7 @@ test('a refusal concerns our address, our domain, one of the two, or neither', (
   }
 });
 
-test('the delisting page is that of the blocklist, else that of a known provider, never a link in the reply', () => {
+test('the delisting page belongs to the blocklist, else to a known provider, and never comes from a link in the reply', () => {
   assert.equal(
     delistingPage('google', 'Client host blocked using zen.spamhaus.org'),
     'https://check.spamhaus.org/',

@@ -86,7 +86,7 @@ test('a certificate for another name is reported with both names; a wildcard mat
   assert.deepEqual(check(), []);
 });
 
-test('the API needs the names of the public and of the tracking URL, or that of HOST', (t) => {
+test('the API needs the names of the public and of the tracking URL, or the name in HOST', (t) => {
   const urls = {
     publicUrl: 'https://mail.example.org:8443',
     trackingUrl: 'https://links.example.org',
@@ -139,7 +139,7 @@ test('a file without the issuer of its first certificate is reported', (t) => {
   assert.deepEqual(withChain(), [], 'clients may know the authority');
 });
 
-test('a certificate counts as ended when that of its issuer has ended', (t) => {
+test('a certificate counts as ended when the certificate of its issuer has ended', (t) => {
   const { files, clock, check } = watched(t);
   const validity = { fromMs: clock.ms, untilMs: clock.ms + 10 * DAY_MS };
   const issuer = makeSelfSigned('mail.example.org', validity).certificate;
