@@ -301,7 +301,7 @@ function tooManyRequests(): Overloaded {
 }
 
 /**
- * Closes all connections within `graceMs`, the time for requests that have begun. Node by itself closes only the
+ * Closes all connections within `graceMs`, the time for requests that have begun. Node alone closes only the
  * connections that are idle at that moment and waits for the others without a limit: closing the server disables its
  * timeouts, and a connection whose request ends later stays open for the next one.
  */

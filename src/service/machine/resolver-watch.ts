@@ -12,7 +12,7 @@ import type { Resolver } from '../../net/dns/resolver.ts';
 const FAILURES_MAX = 3;
 const PROBE_EVERY_MS = 10_000;
 const PROBE_WITHIN_MS = 8_000;
-/** Time after which the condition ends by itself, because the worker that reported it may be gone. */
+/** Time after which the condition lapses, because the worker that reported it may be gone. */
 const LAPSES_AFTER_MS = 5 * 60_000;
 /** A root server. "No such name" also counts as an answer. */
 const KNOWN_NAME = 'a.root-servers.net';
