@@ -1,8 +1,6 @@
 /** The age of the newest backup: as a condition of the installation, and as text. */
 import type { NewCondition } from '../core/operator-events.ts';
-
-/** More than one interval may pass, because a backup takes time and a failure is retried. */
-const LATE_AFTER_INTERVALS = 2;
+import { BACKUP_AGE } from '../core/thresholds.ts';
 
 /** @param newestMs time of the newest good backup; null: none was made since `sinceMs` */
 export function overdueCondition(
@@ -15,7 +13,7 @@ export function overdueCondition(
   }: { newestMs: number | null; sinceMs: number; everyMs: number; nowMs: number },
 ): NewCondition | null {
   const ageMs = nowMs - (newestMs ?? sinceMs);
-  if (ageMs <= LATE_AFTER_INTERVALS * everyMs) return null;
+  if (ageMs <= BACKUP_AGE.soonIntervals * everyMs) return null;
   const message =
     newestMs === null
       ? `There is no good backup in ${place} since the service started ${ageText(ageMs)} ago.`

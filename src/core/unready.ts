@@ -2,10 +2,6 @@
  * Reasons why a node accepts or sends no mail. `GET /readyz` shows all that apply; a refused email names the first.
  * The codes are part of the API (docs/monitoring.md). A retired code is never reused.
  */
-import { GIB } from '../lib/units.ts';
-
-/** `disk_full`: with less free space on the disk of the database, the service refuses emails. */
-export const DISK_FREE_MIN_BYTES = GIB;
 
 const REMEDIES = {
   database_unavailable: 'check that it runs and that this machine reaches it',

@@ -1,8 +1,8 @@
 /**
  * SQL: whether an entry of the suppression list holds back mail. In the test environment, entries of simulator
- * addresses (core/simulator-addresses.ts) are listed but hold back nothing.
+ * addresses (mail/simulator-addresses.ts) are listed but hold back nothing.
  */
-import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../core/simulator-addresses.ts';
+import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../mail/simulator-addresses.ts';
 
 /** @param row alias of a row of `suppressions` with a dot, or '' without an alias */
 export const isSimulated = (row: string): string => `(${row}environment = 'test'

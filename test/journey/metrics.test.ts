@@ -146,6 +146,7 @@ test('the machine, its database, its certificate and the domains have figures', 
   assert.ok((await valueOf('disk_free_bytes', 'of="data"'))! > 0);
   assert.ok((await valueOf('disk_size_bytes', 'of="data"'))! > 0);
   assert.ok((await valueOf('certificate_expiry_timestamp_seconds', 'of="mail"'))! > 0);
+  assert.ok((await valueOf('certificate_lifetime_seconds', 'of="mail"'))! > 86_400);
   assert.equal(await valueOf('workers'), 2);
   assert.equal(await valueOf('unready', 'reason="disk_full"'), 0);
   const build = (await families()).get('letterhaus_build_info')?.samples ?? [];

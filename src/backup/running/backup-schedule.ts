@@ -106,8 +106,9 @@ class BackupSchedule implements AsyncDisposable {
   }
 
   #noteGoodBackup(atMs: number): void {
+    const { everyMs } = this.#options.backup;
     this.#newestMs = atMs;
-    this.#options.pool.recordBackup({ isGood: true, atMs });
+    this.#options.pool.recordBackup({ isGood: true, atMs, everyMs });
     this.#checkAge();
   }
 
@@ -128,7 +129,7 @@ class BackupSchedule implements AsyncDisposable {
       return backup.everyMs;
     } catch (error) {
       if (this.#stop.signal.aborted) return 0;
-      pool.recordBackup({ isGood: false, atMs: systemWorld.now() });
+      pool.recordBackup({ isGood: false, atMs: systemWorld.now(), everyMs: backup.everyMs });
       const reason = error instanceof Error ? error.message : String(error);
       log.error(
         { reason, to: this.#place.name },

@@ -6,14 +6,13 @@
 import { execFile } from 'node:child_process';
 import { request } from 'node:https';
 import { promisify } from 'node:util';
+import { CLOCK_SKEW } from '../../core/thresholds.ts';
 import { readClockMs } from '../../delivery/queue/worker-store.ts';
 import { leastSkewMs } from '../../lib/world.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 
-const SKEW_WRONG_MS = 60_000;
-const SKEW_URGENT_MS = 300_000;
 const RESPONSE_WITHIN_MS = 8_000;
 const TIMEDATECTL_WITHIN_MS = 3_000;
 const REMEDY = 'Let NTP set the clocks: systemd-timesyncd or chrony.';
@@ -94,11 +93,11 @@ function readDate({ host, address, port }: TimeServer): Promise<string | null> {
 
 function judgeSkew(skewMs: number, other: string): Finding {
   const seconds = Math.round(Math.abs(skewMs) / 1_000);
-  if (Math.abs(skewMs) < SKEW_WRONG_MS) {
+  if (Math.abs(skewMs) < CLOCK_SKEW.soonMs) {
     return green(`The clocks of this machine and of ${other} agree within a minute.`);
   }
   const direction = skewMs > 0 ? 'ahead of' : 'behind';
-  const report = Math.abs(skewMs) < SKEW_URGENT_MS ? yellow : red;
+  const report = Math.abs(skewMs) < CLOCK_SKEW.urgentMs ? yellow : red;
   return report(`The clock of this machine is ${seconds} s ${direction} that of ${other}.`, {
     meaning:
       'Receivers reject signatures with a time in the future, and from an hour on no mail is accepted.',

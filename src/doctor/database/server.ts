@@ -1,4 +1,5 @@
 /** Checks the database server: whether it is reachable, of a supported version, fast, and keeps what it commits. */
+import { FROZEN_AGE } from '../../core/thresholds.ts';
 import { connectionNeeds } from '../../database/server/capacity.ts';
 import { SINGLE_WORKER } from '../../database/database.ts';
 import { type OpenDatabase, withDatabase } from '../check-context.ts';
@@ -133,9 +134,6 @@ export const DATABASE_CONNECTIONS: Check = {
     }),
 };
 
-const FROZEN_AGE_HIGH = 500_000_000;
-const FROZEN_AGE_URGENT = 1_200_000_000;
-
 export const DATABASE_WRAPAROUND: Check = {
   id: 'database_wraparound',
   title: 'Transaction numbers',
@@ -144,8 +142,8 @@ export const DATABASE_WRAPAROUND: Check = {
       const { frozenXidAge } = await readServerSettings(db);
       const millions = Math.round(frozenXidAge / 1_000_000);
       const found = `The oldest transaction number is ${millions} million behind.`;
-      if (frozenXidAge < FROZEN_AGE_HIGH) return [green(found)];
-      const report = frozenXidAge < FROZEN_AGE_URGENT ? yellow : red;
+      if (frozenXidAge < FROZEN_AGE.soon) return [green(found)];
+      const report = frozenXidAge < FROZEN_AGE.urgent ? yellow : red;
       return [
         report(found, {
           meaning: 'At 2,000 million the server accepts no more writes.',

@@ -1,10 +1,8 @@
 /** Checks the certificates of the API and of the mail ports: dates, names, chain and key. */
+import { judgeCertificate } from '../../core/thresholds.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
-
-const DAY_MS = 24 * 3_600_000;
-const URGENT_MS = 7 * DAY_MS;
 
 export const CERTIFICATES: Check = {
   id: 'certificates',
@@ -56,8 +54,10 @@ type Condition = ReturnType<
 >['conditions'][number];
 
 function fromCondition({ type, message, remedy, details = {} }: Condition, nowMs: number): Finding {
-  const endsAtMs = Date.parse(String(details['ends_at']));
-  const isUrgent = type === 'certificate.mismatch' || endsAtMs - nowMs < URGENT_MS;
+  const leftMs = Date.parse(String(details['ends_at'])) - nowMs;
+  const lifeMs = Number(details['lifetime_seconds']) * 1_000;
+  const isUrgent =
+    type === 'certificate.mismatch' || judgeCertificate({ leftMs, lifeMs }) === 'urgent';
   return (isUrgent ? red : yellow)(message, {
     subject: typeof details['file'] === 'string' ? details['file'] : null,
     meaning: 'Clients that verify it refuse to connect, now or at its end.',

@@ -1,13 +1,12 @@
 /** Checks the disk of the data directory: free space, room for files, and the time of a durable write. */
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { DISK_FREE_MIN_BYTES } from '../../core/unready.ts';
+import { DISK_FREE } from '../../core/thresholds.ts';
+import { MIB } from '../../lib/units.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 
-const MB = 1024 ** 2;
-const SOON_LOW_BYTES = 5 * 1024 * MB;
 const FREE_FILES_MIN = 10_000;
 const WRITES = 20;
 const WRITE_BYTES = 4_096;
@@ -34,17 +33,18 @@ export const DISK_SPACE: Check = {
 };
 
 function judgeSpace(folder: string, freeBytes: number): Finding {
-  const found = `${Math.floor(freeBytes / MB)} MB are free in ${folder}.`;
+  const found = `${Math.floor(freeBytes / MIB)} MB are free in ${folder}.`;
   const remedy =
     'Free disk space, or move the data directory to a larger disk (LETTERHAUS_DATA_DIR).';
   const problem = { subject: folder, remedy, command: `df -h ${folder}` };
-  if (freeBytes < DISK_FREE_MIN_BYTES) {
-    return red(found, {
-      ...problem,
-      meaning: 'The service accepts no mail while the disk is full.',
-    });
+  if (freeBytes < DISK_FREE.urgentBytes) {
+    const meaning =
+      freeBytes < DISK_FREE.refusedBytes
+        ? 'The service accepts no mail while the disk is full.'
+        : 'The service stops accepting mail when less than 1 GiB is free.';
+    return red(found, { ...problem, meaning });
   }
-  if (freeBytes < SOON_LOW_BYTES) {
+  if (freeBytes < DISK_FREE.soonBytes) {
     return yellow(found, { ...problem, meaning: 'The disk may soon be full.' });
   }
   return green(found, folder);

@@ -82,6 +82,9 @@ test('a full disk and one without room for files are reported', async () => {
   const full = only(await lab.run(DISK_SPACE, readDisk(GB / 2, 500_000)));
   assert.equal(full.level, 'red');
   assert.match(full.remedy ?? '', /^Free disk space/);
+  const nearly = only(await lab.run(DISK_SPACE, readDisk(1.5 * GB, 500_000)));
+  assert.equal(nearly.level, 'red');
+  assert.match(nearly.meaning ?? '', /stops accepting mail when less than 1 GiB is free/);
   const soon = only(await lab.run(DISK_SPACE, readDisk(3 * GB, 500_000)));
   assert.equal(soon.level, 'yellow');
   const [space, files] = await lab.run(DISK_SPACE, readDisk(100 * GB, 12));

@@ -1,6 +1,8 @@
 /** Checks the newest backup: its age, and whether it would survive the loss of this machine's disk. */
 import { stat } from 'node:fs/promises';
 import { ageText } from '../../backup/backup-age.ts';
+import { BACKUP_AGE } from '../../core/thresholds.ts';
+import { DAY_MS } from '../../lib/units.ts';
 import { findNewestBackup } from '../../backup/newest-backup.ts';
 import { isInBucket } from '../../backup/places/locate-place.ts';
 import { type CheckContext, withTables } from '../check-context.ts';
@@ -8,10 +10,8 @@ import { readNotedBackup } from '../doctor-store.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 
-const DAY_MS = 86_400_000;
-const OLD_MS = 7 * DAY_MS;
-/** A backup takes time and a failure is retried, as in backup/backup-age.ts. */
-const LATE_AFTER_INTERVALS = 2;
+/** Between two backups that nobody has scheduled. */
+const EXPECTED_EVERY_MS = DAY_MS;
 const COMMAND = 'letterhaus backup';
 
 export const BACKUP: Check = {
@@ -42,9 +42,9 @@ async function checkScheduled(context: CheckContext, to: string): Promise<readon
       }),
     ];
   }
-  const dueEveryMs = config.backup.everyMs * LATE_AFTER_INTERVALS;
+  const { everyMs } = config.backup;
   return [
-    judgeAge(newest.ageMs, { place: newest.place, dueEveryMs }),
+    judgeAge(newest.ageMs, { place: newest.place, everyMs }),
     ...(await onSameDisk(context, to)),
   ];
 }
@@ -56,7 +56,7 @@ function checkNoted(context: CheckContext): Promise<readonly Finding[]> {
     const { at, place, now } = await readNotedBackup(db);
     if (at !== null) {
       const ageMs = now.getTime() - at.getTime();
-      return [judgeAge(ageMs, { place: place ?? '', dueEveryMs: LATE_AFTER_INTERVALS * DAY_MS })];
+      return [judgeAge(ageMs, { place: place ?? '', everyMs: EXPECTED_EVERY_MS })];
     }
     if (backup.pointInTime.to !== null) {
       return [green(`The database is archived to ${backup.pointInTime.to}.`)];
@@ -74,13 +74,10 @@ function checkNoted(context: CheckContext): Promise<readonly Finding[]> {
   });
 }
 
-function judgeAge(
-  ageMs: number,
-  { place, dueEveryMs }: { place: string; dueEveryMs: number },
-): Finding {
+function judgeAge(ageMs: number, { place, everyMs }: { place: string; everyMs: number }): Finding {
   const found = `The newest backup is ${ageText(ageMs)} old (${place}).`;
-  if (ageMs <= dueEveryMs) return green(found, place);
-  return (ageMs > OLD_MS ? red : yellow)(found, {
+  if (ageMs <= BACKUP_AGE.soonIntervals * everyMs) return green(found, place);
+  return (ageMs > BACKUP_AGE.urgentMs ? red : yellow)(found, {
     subject: place,
     meaning: 'A lost disk loses everything since then.',
     remedy: 'Find out in the log why none was made since, and make one now.',

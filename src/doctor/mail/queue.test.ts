@@ -48,9 +48,9 @@ test('mail that waits too long, mail on hold and a suspended provider are report
   assert.deepEqual(await levels(QUEUE), [
     'green: Mail to 1 recipient waits, and none for too long.',
   ]);
-  await stored.sql(`update queue set due_at = due_at - interval '20 minutes'`);
-  assert.match((await levels(QUEUE)).join(), /^yellow: Mail that is due has waited for 20 minutes/);
-  await stored.sql(`update queue set due_at = due_at - interval '5 hours'`);
+  await stored.sql(`update queue set due_at = due_at - interval '40 minutes'`);
+  assert.match((await levels(QUEUE)).join(), /^yellow: Mail that is due has waited for 40 minutes/);
+  await stored.sql(`update queue set due_at = due_at - interval '260 minutes'`);
   assert.match((await levels(QUEUE)).join(), /^red: Mail that is due has waited for 5 hours/);
 
   await stored.sql('update queue set held = true');

@@ -1,6 +1,7 @@
 /** Checks the queue, and lists the open conditions that the running service has reported to its operator. */
 import { ageText } from '../../backup/backup-age.ts';
 import type { ConditionType } from '../../core/operator-events.ts';
+import { MAIL_WAITS } from '../../core/thresholds.ts';
 import { readQueueDepth } from '../../delivery/queue-control/depth-store.ts';
 import { readProviderStates } from '../../delivery/shaping/provider-state-store.ts';
 import { listConditions } from '../../operator/condition-store.ts';
@@ -8,8 +9,6 @@ import { withTables } from '../check-context.ts';
 import { type Finding, green, red, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 
-const LATE_S = 900;
-const VERY_LATE_S = 4 * 3_600;
 const CONDITIONS_SHOWN = 20;
 const CONDITIONS_READ = 1_000;
 
@@ -21,12 +20,12 @@ export const QUEUE: Check = {
       const depths = await readQueueDepth(db, []);
       const waiting = depths.reduce((sum, { depth }) => sum + depth, 0);
       const onHold = depths.reduce((sum, { held }) => sum + held, 0);
-      const oldestS = Math.max(0, ...depths.map((depth) => depth.oldestS));
+      const oldestMs = 1_000 * Math.max(0, ...depths.map((depth) => depth.oldestS));
       const findings: Finding[] = [];
-      if (oldestS >= LATE_S) {
-        const report = oldestS >= VERY_LATE_S ? red : yellow;
+      if (oldestMs > MAIL_WAITS.soonMs) {
+        const report = oldestMs > MAIL_WAITS.urgentMs ? red : yellow;
         findings.push(
-          report(`Mail that is due has waited for ${ageText(oldestS * 1_000)}.`, {
+          report(`Mail that is due has waited for ${ageText(oldestMs)}.`, {
             meaning: `Mail to ${recipients(waiting)} waits, and some of it too long.`,
             remedy: 'Check that the service runs, and which provider the mail waits for.',
             command: 'letterhaus queue',

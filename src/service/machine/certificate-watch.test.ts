@@ -30,8 +30,9 @@ function watched(t: TestContext, changed: Partial<Parameters<typeof certificateU
   const files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') };
   const clock = { ms: NOW_MS };
   const open = new Map<string, NewCondition>();
-  const write = (name: string, days: number): void => {
-    const validity = { fromMs: clock.ms - DAY_MS, untilMs: clock.ms + days * DAY_MS };
+  const write = (name: string, leftDays: number, lifeDays = leftDays + 1): void => {
+    const untilMs = clock.ms + leftDays * DAY_MS;
+    const validity = { fromMs: untilMs - lifeDays * DAY_MS, untilMs };
     const made = makeSelfSigned(name, validity);
     writeFileSync(files.cert, made.certificate);
     writeFileSync(files.key, made.privateKey);
@@ -56,23 +57,33 @@ function watched(t: TestContext, changed: Partial<Parameters<typeof certificateU
   return { files, clock, open, write, check };
 }
 
-test('a certificate is reported from 21 days before its end until it is renewed', (t) => {
+test('a certificate of 91 days is reported from 15 days before its end until it is renewed', (t) => {
   const { clock, open, write, check } = watched(t);
   assert.deepEqual(check(), []);
-  clock.ms += 68 * DAY_MS;
+  clock.ms += 74 * DAY_MS;
   assert.deepEqual(check(), []);
   clock.ms += DAY_MS;
   assert.deepEqual(check(), ['certificate.expiring']);
   const { subject, message, details, lapsesAfterMs } = open.get('certificate.expiring')!;
   assert.equal(subject, `${hostname()}, mail`);
-  assert.match(message, /ends on 2027-02-19, in 21 days\.$/);
+  assert.match(message, /ends on 2027-02-19, in 15 days\.$/);
   assert.equal(details?.['ends_at'], '2027-02-19T08:00:00.000Z');
   assert.ok(lapsesAfterMs! > 60_000, 'it ends when this machine is removed');
-  clock.ms += 22 * DAY_MS;
+  clock.ms += 16 * DAY_MS;
   assert.deepEqual(check(), ['certificate.expiring']);
   assert.match(open.get('certificate.expiring')!.message, / ended on 2027-02-19/);
   write('mail.example.org', 90);
   assert.deepEqual(check(), []);
+});
+
+test('a certificate of a year is reported 21 days before its end, and one of 45 days 7.5 days before', (t) => {
+  const { write, check } = watched(t);
+  const reported = (leftDays: number, lifeDays: number): boolean => {
+    write('mail.example.org', leftDays, lifeDays);
+    return check().includes('certificate.expiring');
+  };
+  assert.deepEqual([reported(22, 365), reported(21, 365)], [false, true]);
+  assert.deepEqual([reported(8, 45), reported(7, 45)], [false, true]);
 });
 
 test('a certificate for another name is reported with both names; a wildcard matches the name', (t) => {
@@ -105,7 +116,7 @@ test('the API needs the names of the public and of the tracking URL, or the name
 
 test('unusable files count at the second check, because a renewal replaces one after the other', (t) => {
   const { files, open, write, check } = watched(t);
-  write('mail.example.org', 10);
+  write('mail.example.org', 10, 90);
   assert.deepEqual(check(), ['certificate.expiring']);
   const before = readFileSync(files.key);
   write('mail.example.org', 90);

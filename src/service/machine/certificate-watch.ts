@@ -1,6 +1,6 @@
 /**
- * Checks the certificates that this machine serves, at the start and every few seconds: whether they end within 21
- * days, are for another name, or cannot be used.
+ * Checks the certificates that this machine serves, at the start and every few seconds: whether they end
+ * soon (core/thresholds.ts), are for another name, or cannot be used.
  *
  * The conditions `certificate.expiring` and `certificate.mismatch` end at the first check that finds no problem. Mail
  * and requests are accepted meanwhile, because clients decide whether they accept such a certificate.
@@ -15,20 +15,19 @@ import {
   type NewCondition,
   type OperatorEvents,
 } from '../../core/operator-events.ts';
+import { judgeCertificate } from '../../core/thresholds.ts';
 import type { World } from '../../lib/world.ts';
 import {
   API_VARIABLES,
   type CertificateFiles,
   type CertificatePair,
   endOfChain,
+  lifeMsOf,
   MAIL_VARIABLES,
   readPair,
 } from './certificates.ts';
 import { DAY_MS } from '../../lib/units.ts';
 
-const EXPIRING_MS = 21 * DAY_MS;
-/** An ordered certificate is renewed when a third of its life is left. Half of that later the renewal is overdue. */
-const EXPIRING_PART = 1 / 6;
 /** A renewal replaces two files one after the other, so a mismatch counts from the second check on. */
 const UNUSABLE_CHECKS = 2;
 const NAMES_SHOWN = 5;
@@ -135,8 +134,8 @@ function expiring(
 ): CertificateProblem | null {
   const end = endOfChain(chain);
   const leftMs = end.getTime() - nowMs;
-  const lifeMs = end.getTime() - chain[0].validFromDate.getTime();
-  if (leftMs > (use.isOrdered ? lifeMs * EXPIRING_PART : EXPIRING_MS)) return null;
+  const lifeMs = lifeMsOf(chain);
+  if (judgeCertificate({ leftMs, lifeMs }) === 'good') return null;
   const endsAt = end.toISOString();
   const day = endsAt.slice(0, 10);
   const days = Math.floor(leftMs / DAY_MS);
@@ -150,7 +149,7 @@ function expiring(
     : use.isOwn
       ? 'Restart the service, which makes a new one at the start.'
       : `Renew it in ${use.files.cert}. The service reads changed files within seconds, without a restart.`;
-  return { message, remedy, details: { ends_at: endsAt } };
+  return { message, remedy, details: { ends_at: endsAt, lifetime_seconds: lifeMs / 1_000 } };
 }
 
 function wrongName(use: CertificateUse, certificate: X509Certificate): CertificateProblem | null {

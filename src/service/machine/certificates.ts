@@ -80,6 +80,11 @@ export function endOfChain([certificate, ...others]: CertificatePair['chain']): 
   return issuer.validToDate;
 }
 
+/** Milliseconds from the beginning of the served certificate to its own end. */
+export function lifeMsOf([certificate]: CertificatePair['chain']): number {
+  return certificate.validToDate.getTime() - certificate.validFromDate.getTime();
+}
+
 /** Makes a certificate for this host in the data directory, unless there is a valid one. */
 export function keepOwnCertificate(
   options: { dataDir: string; hostname: string },

@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { inMegabytes } from '../../accounts/storage/stored-bytes.ts';
 import type { Config } from '../../config/config.ts';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
-import { DISK_FREE_MIN_BYTES } from '../../core/unready.ts';
+import { DISK_FREE } from '../../core/thresholds.ts';
 import { readDatabaseBytes } from '../../database/server/capacity.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
@@ -30,7 +30,7 @@ export async function checkSpace({
   pool: Pick<WorkerPool, 'refuseMail'>;
 }): Promise<void> {
   const freeDiskBytes = await database.readFreeDiskBytes();
-  const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
+  const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE.refusedBytes;
   reportDisk(operatorEvents, { freeBytes: freeDiskBytes, isLow });
   // Comes before the query, because the database may not answer.
   pool.refuseMail('disk', isLow ? DISK_LOW : null);

@@ -18,12 +18,12 @@ import { readReconciliation } from '../../reconciliation/day-store.ts';
 import { countUnusable } from '../../secrets/unusable-store.ts';
 import type { CertificateUse } from '../machine/certificate-watch.ts';
 import { readChain } from '../../net/tls/chain.ts';
-import { endOfChain } from '../machine/certificates.ts';
+import { endOfChain, lifeMsOf } from '../machine/certificates.ts';
 import {
   type Disk,
   diskSamples,
   type Expiry,
-  expirySample,
+  expirySamples,
   type Figures,
   figureSamples,
   processSamples,
@@ -120,8 +120,8 @@ export class InstallationMetrics implements Disposable {
     const expiries: Expiry[] = [];
     for (const { of, files } of this.#options.certificates) {
       const pem = await readFile(files.cert, 'utf8').catch(() => null);
-      const atMs = pem === null ? null : expiryOf(pem);
-      if (atMs !== null) expiries.push({ of, atMs });
+      const validity = pem === null ? null : validityOf(pem);
+      if (validity !== null) expiries.push({ of, ...validity });
     }
     this.#expiries = expiries;
   }
@@ -152,7 +152,7 @@ export class InstallationMetrics implements Disposable {
         ageS: this.#readAtMs === null ? null : (nowMs - this.#readAtMs) / 1_000,
       }),
       ...diskSamples(this.#disks),
-      expirySample(this.#expiries),
+      ...expirySamples(this.#expiries),
       ...(this.#figures === null ? [] : figureSamples(this.#figures, { databaseBytesMax })),
     ].filter((one) => one !== null);
   }
@@ -164,9 +164,10 @@ export class InstallationMetrics implements Disposable {
   }
 }
 
-function expiryOf(pem: string): number | null {
+function validityOf(pem: string): Omit<Expiry, 'of'> | null {
   try {
-    return endOfChain(readChain(pem)).getTime();
+    const chain = readChain(pem);
+    return { atMs: endOfChain(chain).getTime(), lifeMs: lifeMsOf(chain) };
   } catch {
     return null;
   }

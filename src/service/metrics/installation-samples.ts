@@ -304,12 +304,19 @@ export function diskSamples(disks: readonly Disk[]): Samples {
   ];
 }
 
-export type Expiry = { of: CertificateUse['of']; atMs: number };
+export type Expiry = { of: CertificateUse['of']; atMs: number; lifeMs: number };
 
-export function expirySample(expiries: readonly Expiry[]): Sample | null {
-  return gauge(
-    'certificate_expiry_timestamp_seconds',
-    'The end of the certificate of the API, of tracked links or of the mail ports.',
-    unlessEmpty(expiries.map(({ of, atMs }) => ({ labels: { of }, value: atMs / 1_000 }))),
-  );
+export function expirySamples(expiries: readonly Expiry[]): Samples {
+  return [
+    gauge(
+      'certificate_expiry_timestamp_seconds',
+      'The end of the certificate of the API, of tracked links or of the mail ports.',
+      unlessEmpty(expiries.map(({ of, atMs }) => ({ labels: { of }, value: atMs / 1_000 }))),
+    ),
+    gauge(
+      'certificate_lifetime_seconds',
+      'From the beginning of the certificate to its end.',
+      unlessEmpty(expiries.map(({ of, lifeMs }) => ({ labels: { of }, value: lifeMs / 1_000 }))),
+    ),
+  ];
 }

@@ -15,8 +15,8 @@ export type PoolState = {
   pointInTime: ArchivedTimes | null;
 };
 
-/** `goodAtMs`: time of the newest good backup; 0: there is none. */
-export type BackupState = { goodAtMs: number; failures: number };
+/** `goodAtMs`: time of the newest good backup; 0: there is none. `everyMs`: the interval of the schedule. */
+export type BackupState = { goodAtMs: number; failures: number; everyMs: number };
 
 /** Milliseconds since 1970; 0: never. */
 export type ArchivedTimes = { coveredMs: number; baseMs: number };
@@ -46,13 +46,14 @@ export function poolMetrics(state: PoolState): Metrics {
   ];
 }
 
-function backupMetrics({ goodAtMs, failures }: BackupState): Metrics {
+function backupMetrics({ goodAtMs, failures, everyMs }: BackupState): Metrics {
   return [
     gauge(
       'backup_last_success_timestamp_seconds',
       'The time of the newest backup that was read back and is good; 0: there is none.',
       Math.round(goodAtMs / 1_000),
     ),
+    gauge('backup_interval_seconds', 'The interval of scheduled backups.', everyMs / 1_000),
     counter('backup_failures_total', 'Scheduled backups that failed since the start.', failures),
   ];
 }

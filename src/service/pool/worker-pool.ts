@@ -42,6 +42,9 @@ export type RunningWorkers = AsyncDisposable & {
 /** Causes for which the supervisor refuses mail. Each has one reason at a time. */
 export type RefusalSource = 'disk' | 'database_size' | 'schema' | 'clock' | 'secret_key';
 
+/** `everyMs`: the interval of the schedule. */
+type EndedBackup = { isGood: boolean; atMs: number; everyMs: number };
+
 type OnDeath = (leaseId: string) => Promise<void>;
 
 const STOP_WITHIN_MS = 30_000;
@@ -185,10 +188,11 @@ export class WorkerPool {
     if (this.#withOldSecretKeys.size === 0) this.#onSecretKeysConfirmed();
   }
 
-  recordBackup({ isGood, atMs }: { isGood: boolean; atMs: number }): void {
+  recordBackup({ isGood, atMs, everyMs }: EndedBackup): void {
     this.#backup = {
       goodAtMs: isGood ? atMs : (this.#backup?.goodAtMs ?? 0),
       failures: (this.#backup?.failures ?? 0) + (isGood ? 0 : 1),
+      everyMs,
     };
   }
 

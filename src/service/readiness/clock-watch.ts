@@ -8,12 +8,11 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
+import { CLOCK_SKEW } from '../../core/thresholds.ts';
 import { leastSkewMs, type World } from '../../lib/world.ts';
 import { readClockMs } from '../../delivery/queue/worker-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
-const REPORT_FROM_MS = 60_000;
-const REFUSE_FROM_MS = 3_600_000;
 /** A level ends below this share of its limit, so that a clock at the limit is not reported repeatedly. */
 const ENDS_BELOW_SHARE = 0.8;
 
@@ -77,8 +76,8 @@ export class ClockWatch {
 }
 
 export function classifySkew(differenceMs: number, before: SkewLevel): SkewLevel {
-  const refusedMs = REFUSE_FROM_MS * (before === 'refusing' ? ENDS_BELOW_SHARE : 1);
-  const reportedMs = REPORT_FROM_MS * (before === 'right' ? 1 : ENDS_BELOW_SHARE);
+  const refusedMs = CLOCK_SKEW.refusedMs * (before === 'refusing' ? ENDS_BELOW_SHARE : 1);
+  const reportedMs = CLOCK_SKEW.soonMs * (before === 'right' ? 1 : ENDS_BELOW_SHARE);
   if (differenceMs >= refusedMs) return 'refusing';
   return differenceMs >= reportedMs ? 'wrong' : 'right';
 }
