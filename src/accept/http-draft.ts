@@ -98,8 +98,8 @@ function withTraceOf({ headers }: FastifyRequest) {
 /** Placeholders for the check before rendering. */
 const PLACEHOLDERS = { subject: '-', html: '-', text: '-', attachments: null };
 
-/** Limit on the text that templates may render for one request, in characters. */
-const RENDERED_CHARS_MAX = BODY_MAX_BYTES;
+/** Limit on the text that templates may render for one request, in UTF-8. */
+const RENDERED_BYTES_MAX = BODY_MAX_BYTES;
 
 /** Renders the templates of one request. Rendered text counts towards the same memory as the request's body. */
 class TemplateRendering {
@@ -108,7 +108,7 @@ class TemplateRendering {
   readonly #refusals = new Map<string, Promise<Refusal | null>>();
   readonly #resources: { take: (bytes: number) => boolean; gone: () => AbortSignal };
   #work: RequestWork | null = null;
-  #characters = 0;
+  #renderedBytes = 0;
 
   constructor(
     services: HttpServices,
@@ -131,10 +131,10 @@ class TemplateRendering {
     const rendered = await this.#services.templates.render(this.#caller, template, request);
     if (isRefusal(rendered)) return rendered;
     const { html, text } = rendered;
-    const characters = (html?.length ?? 0) + (text?.length ?? 0);
-    this.#characters += characters;
-    if (this.#characters > RENDERED_CHARS_MAX) return RENDERED_TOO_LARGE;
-    if (this.#resources.take(characters)) return rendered;
+    const bytes = Buffer.byteLength(html ?? '') + Buffer.byteLength(text ?? '');
+    this.#renderedBytes += bytes;
+    if (this.#renderedBytes > RENDERED_BYTES_MAX) return RENDERED_TOO_LARGE;
+    if (this.#resources.take(bytes)) return rendered;
     throw new Overloaded('too many large requests are in progress');
   }
 

@@ -285,6 +285,14 @@ test('the text that templates render is bounded like the body of a request', asy
   const response = await post('/v1/emails/batch', batch);
   const message = /^\[\d+\]\.template: the templates of this request make more than 45 MB/;
   assertFailure(response, 422, 'validation_error', message);
+  // Half as many characters, each of two bytes.
+  const wide = await published({
+    subject: 'x',
+    html: `{% for a in (1..500) %}${'ü'.repeat(1_000)}{% endfor %}`,
+    variables: [],
+  });
+  const wideBatch = Array.from({ length: 60 }, () => ({ ...TO, template: { id: wide } }));
+  assertFailure(await post('/v1/emails/batch', wideBatch), 422, 'validation_error', message);
 });
 
 test('domain, key and limit are checked before the template is rendered', async () => {

@@ -187,15 +187,25 @@ function createDeferrals(
 
 function deliverOptions(
   context: WorkerContext,
-  { routing, ...rest }: DeliveryContext,
+  { settling, connections, routing, contents, earlyRetries, blocks }: DeliveryContext,
 ): Omit<DeliverOptions, 'onAttemptEnded' | 'isLeased'> {
-  const { config, secrets } = context;
+  const { db, log, lease, builder, config, secrets } = context;
   const { relay, inboundPort, logRecipients, retryWaitsMs } = config;
+  const { mailRouting, tls, leastTls } = routing;
   return {
-    ...context,
-    ...routing,
-    ...rest,
+    db,
     world: systemWorld,
+    log,
+    lease,
+    builder,
+    contents,
+    mailRouting,
+    tls,
+    leastTls,
+    connections,
+    blocks,
+    earlyRetries,
+    settling,
     viaRelay: relay !== null,
     takesReports: inboundPort !== null,
     hasHostName: isUsableHostName(config),

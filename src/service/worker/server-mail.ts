@@ -115,9 +115,11 @@ function submissionOptions(
   context: WorkerContext,
   { accept, keyUsage }: { accept: AcceptEmail; keyUsage: KeyUsage },
 ): Pick<SmtpServerOptions<Caller>, 'handlers' | 'limits' | 'logIn' | 'offersDsn'> {
-  const { activity, config, db, refusedLogIns, setup } = context;
+  const { activity, config, db, log, refusedLogIns, secrets, setup } = context;
   const submission: SubmissionOptions = {
-    ...context,
+    config,
+    secrets,
+    log,
     accept,
     keyUsage,
     keys: new KeyCache(db.checking, systemWorld),

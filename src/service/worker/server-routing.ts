@@ -10,10 +10,12 @@ import type { WorkerContext } from './worker-context.ts';
 type RoutingContext = Pick<WorkerContext, 'config' | 'db' | 'resolver' | 'guard' | 'log'>;
 
 export function createRouting(context: RoutingContext) {
-  const { config } = context;
+  const { config, db, resolver, guard } = context;
   const mailRouting = new MailRouting({
-    ...context,
+    db,
     world: systemWorld,
+    resolver,
+    guard,
     relayHost: config.relay?.host ?? null,
     ownNames: [config.hostname, ...config.sources.map(({ heloName }) => heloName)],
     providerSuffixes: config.shaping.suffixes,

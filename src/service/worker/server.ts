@@ -141,17 +141,9 @@ type ServerComponents = {
 };
 
 function createComponents(context: WorkerContext, supervisor: SupervisorLink): ServerComponents {
-  const { setup, lease, registry } = context;
+  const { setup, lease, registry, db, config, log, secrets, resolver } = context;
   const world = systemWorld;
-  const { leaseId, isFresh, checksRequested } = lease;
-  const webhooks = new WebhookLoop({
-    ...context,
-    world,
-    leaseId,
-    isFresh,
-    checksRequested,
-    otherFormats: RESEND_FORMATS,
-  });
+  const webhooks = createWebhookLoop(context);
   const onWebhooksQueued = (): void => webhooks.wake();
   const delivery = createDelivery(context, {
     onWebhooksQueued,
@@ -165,7 +157,7 @@ function createComponents(context: WorkerContext, supervisor: SupervisorLink): S
   const accept: AcceptEmail = (...request) => unlessRefused(() => accepting.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
     unlessRefused(() => accepting.acceptBatch(...request));
-  const domains = new DomainService({ ...context, world });
+  const domains = new DomainService({ db, config, log, secrets, resolver, world });
   const inquiries = createInquiries(context, { ...delivery, domains });
   const dryRun: DryRun = (...request) => unlessRefused(() => inquiries.dryRun(...request));
   const mailing = createMailing(context, { accepting, accept, readiness });
@@ -184,6 +176,24 @@ function createComponents(context: WorkerContext, supervisor: SupervisorLink): S
     mailing,
     sending: createSendingControl(setup, { dispatcher, webhooks, mailing }),
   };
+}
+
+function createWebhookLoop(context: WorkerContext): WebhookLoop {
+  const { db, log, lease } = context;
+  const { leaseId, isFresh, checksRequested } = lease;
+  return new WebhookLoop({
+    ...webhookRequests(context),
+    db,
+    log,
+    leaseId,
+    isFresh,
+    checksRequested,
+  });
+}
+
+/** What signs and sends a request to a webhook, for the loop and for test events. */
+function webhookRequests({ secrets, resolver, guard }: WorkerContext) {
+  return { world: systemWorld, secrets, resolver, guard, otherFormats: RESEND_FORMATS };
 }
 
 /** Workers without the API also answer the command line. @returns a function that stops answering it */
@@ -211,33 +221,45 @@ function addMetrics(
 }
 
 function createReadiness(
-  context: WorkerContext,
+  { db, lease }: WorkerContext,
   { isOverloaded }: Pick<Accepting, 'isOverloaded'>,
   { refusals, onReadiness: onChange }: SupervisorLink,
 ): Readiness {
-  return new Readiness({ ...context, world: systemWorld, refusals, isOverloaded, onChange });
+  return new Readiness({ db, lease, world: systemWorld, refusals, isOverloaded, onChange });
 }
 
 /** Constructs what sends mail of the service itself: notices to senders, and mail to the operator. */
 function createMailing(
-  context: WorkerContext,
+  { db, config, log, operatorEvents }: WorkerContext,
   { accepting, accept, readiness }: Pick<ServerComponents, 'accepting' | 'accept' | 'readiness'>,
 ): MailLoop[] {
   const world = systemWorld;
-  const notices = new NoticeSender({ ...context, world, accept });
-  const { operatorAddress: to, operatorFrom: from } = context.config;
+  const notices = new NoticeSender({ db, config, log, world, accept });
+  const { operatorAddress: to, operatorFrom: from } = config;
   if (to === null) return [notices];
   const unready = () => readiness.reasons();
-  // Mail to the operator is accepted even while other mail is refused.
-  const operatorMail = { ...context, world, accept: accepting.accept, unready, to, from };
-  return [notices, new OperatorMail(operatorMail)];
+  const operatorMail = new OperatorMail({
+    db,
+    config,
+    log,
+    operatorEvents,
+    world,
+    // Mail to the operator is accepted even while other mail is refused.
+    accept: accepting.accept,
+    unready,
+    to,
+    from,
+  });
+  return [notices, operatorMail];
 }
 
-function createVisits(context: WorkerContext, onWebhooksQueued: () => void): VisitBuffer {
-  const { db, counters } = context;
+function createVisits(
+  { db, log, counters }: WorkerContext,
+  onWebhooksQueued: () => void,
+): VisitBuffer {
   return new VisitBuffer({
-    ...context,
     world: systemWorld,
+    log,
     write: (batch) => recordVisits(db, batch),
     onWebhooksQueued,
     onResult: (result, count) => counters.visits.inc({ result }, count),
@@ -249,19 +271,29 @@ function createApp(
   components: ServerComponents,
   supervisor: SupervisorLink,
 ): App {
-  const { db, builder, config, activity, refusedLogIns } = context;
-  const { readiness, sending } = components;
+  const { db, log, config, secrets, operatorEvents, resolver, guard } = context;
+  const { builder, activity, refusedLogIns } = context;
+  const { accept, acceptBatch, dryRun, diagnose, domains, visits, readiness, sending } = components;
   const world = systemWorld;
   const localUrl = ownUrl(config);
   const services: HttpServices = {
-    ...context,
-    ...components,
+    db,
     world,
-    accounts: createHttpAccounts({ ...context, world, localUrl }),
-    templates: new TemplateService(context),
+    log,
+    config,
+    secrets,
+    operatorEvents,
+    accept,
+    acceptBatch,
+    dryRun,
+    diagnose,
+    domains,
+    visits,
+    accounts: createHttpAccounts({ db, config, secrets, world, localUrl }),
+    templates: new TemplateService({ db }),
     suppressionsMaximum: new SuppressionsMaximum(world, config.suppressionsMax),
-    attachmentUrls: new AttachmentUrls({ ...context, world }),
-    webhooks: new WebhookService({ ...context, world, otherFormats: RESEND_FORMATS }),
+    attachmentUrls: new AttachmentUrls({ guard, resolver, world }),
+    webhooks: new WebhookService({ ...webhookRequests(context), db, log }),
     localUrl,
     contentOf: (wanted) => composeContent(db, builder, wanted),
     unready: () => readiness.reasons(),
