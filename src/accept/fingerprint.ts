@@ -1,8 +1,9 @@
 /**
  * Identifies a request with an Idempotency-Key: a SHA-256 of the endpoint and the parsed body. White space and the
- * order of fields do not change it.
+ * order of fields do not change it. A message submitted by SMTP counts by its fields and decoded parts.
  */
 import { hash } from 'node:crypto';
+import { partsWithin, readMessage } from '../mail/mime/reader.ts';
 
 const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,256}$/;
 
@@ -27,4 +28,24 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
 
 function byName([a]: [string, unknown], [b]: [string, unknown]): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Fields that differ in each repetition, or that are not content. */
+const NOT_FINGERPRINTED =
+  /^(?:date|message-id|received|received-spf|return-path|authentication-results|arc-.*|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-letterhaus-idempotency-key|resend-idempotency-key)$/i;
+
+/**
+ * Returns the same hex fingerprint for repetitions of a message. A program that repeats a message has its mail
+ * library build it again, with another Date, Message-ID and boundaries. The other fields and the decoded parts stay
+ * the same.
+ */
+export function fingerprintOfMessage(content: Buffer, recipients: readonly string[]): string {
+  const message = readMessage(content);
+  const fields = message.fields
+    .filter(({ name }) => !NOT_FINGERPRINTED.test(name))
+    .map(({ name, value }) => [name.toLowerCase(), value]);
+  const parts = [...partsWithin(message)]
+    .filter(({ contentType }) => !contentType.type.startsWith('multipart/'))
+    .map(({ contentType, body }) => [contentType.type, hash('sha256', body, 'hex')]);
+  return fingerprintOf('SMTP', { recipients: recipients.toSorted(), fields, parts });
 }

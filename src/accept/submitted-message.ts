@@ -1,15 +1,14 @@
 /**
- * Turns a message submitted by SMTP into the draft that HTTP makes of JSON. Checks the message, parses it for display,
- * and reads options from its header. Keeps the rest of its content unchanged (RFC 6409 §8). Reports all problems at
- * once.
+ * Turns a message submitted by SMTP into the draft that HTTP makes of JSON. `content/submitted-header.ts` checks its
+ * header. This file parses the header for display, and reads options from it. It keeps the rest of the content unchanged
+ * (RFC 6409 §8), and reports all problems at once.
  *
- * Guarantee: the octets that are checked are the octets that are signed and sent. A header that this file reads only in
- * part, or that receivers may read differently, is refused. From is read again from the octets to be sent.
+ * Guarantee: the octets that are checked are the octets that are signed and sent. From is read again from the octets to
+ * be sent.
  */
-import { isUtf8 } from 'node:buffer';
-import { hash } from 'node:crypto';
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
-import { fingerprintOf, isIdempotencyKey } from './fingerprint.ts';
+import { readAuthor } from './content/submitted-header.ts';
+import { fingerprintOfMessage, isIdempotencyKey } from './fingerprint.ts';
 import {
   type Address,
   addressKey,
@@ -26,7 +25,6 @@ import {
   readHeaderMailbox,
 } from '../mail/address-fields.ts';
 import {
-  HOPS_MAX,
   splitRawMessage,
   buildRawMessage,
   type SubmissionTrace,
@@ -40,10 +38,7 @@ import { NOT_TRACKED, type Tracking } from '../mail/links/tracking-link.ts';
 import {
   decodedFieldValue,
   type Header,
-  partsWithin,
   readHeader,
-  readMessage,
-  VALUE_CHARS_MAX,
   fieldValue,
   fieldValues,
 } from '../mail/mime/reader.ts';
@@ -82,14 +77,6 @@ export type SubmittedMessage = {
  * (docs/decisions/0039-envelopes-and-notices.md).
  */
 export const ENVELOPE_RECIPIENTS_MAX = 100;
-/** Limit on a line (RFC 5322 §2.1.1): some servers cut or refuse longer lines. */
-const LINE_OCTETS_MAX = 998;
-/** Receivers accept headers up to 256 KB, most of them less. */
-const HEADER_BYTES_MAX = 256 * 1024;
-/** Lower than the number of fields that the reader reads, so fields that servers add in front are signed too. */
-const FIELDS_MAX = 1_000;
-/** Limit on the whole From field, with its folds. One line has at most 998 octets. */
-const FROM_OCTETS_MAX = 1_000;
 /** Reserved for signatures and one more trace field. */
 const ADDED_BYTES = 5_000;
 
@@ -113,11 +100,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   const problems: FieldProblem[] = [];
   const addProblem: AddProblem = (name, what) => void problems.push({ field: name, message: what });
   const header = readHeader(content);
-  refuseUnsendable(message, header, addProblem);
-  refuseAmbiguousFields(content, header, addProblem);
-  refuseRepeatedFields(header, addProblem);
-  const from = readFrom(header, addProblem);
-  if (from !== null) refuseOtherSenders(header, domainOf(from.address), addProblem);
+  const from = readAuthor(message, header, addProblem);
   const options = readOptions(header, addProblem);
   if (problems.length > 0 || from === null) return refuseFields(problems);
 
@@ -179,113 +162,6 @@ function buildWithAuthor(
 }
 
 const AMBIGUOUS_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';
-
-function refuseUnsendable(
-  { content, longestLine }: SubmittedMessage,
-  { fields, bodyStart, isCut }: Header,
-  addProblem: AddProblem,
-): void {
-  if (longestLine > LINE_OCTETS_MAX) {
-    addProblem(
-      '',
-      `A line of the message has ${longestLine} octets, and mail carries ${LINE_OCTETS_MAX}; ` +
-        'let your mail library encode the text as quoted-printable or base64.',
-    );
-  }
-  if (content.includes(0)) {
-    addProblem(
-      '',
-      'The message has a NUL octet in it, which mail cannot carry; encode it as base64.',
-    );
-  }
-  if (isCut || fields.length > FIELDS_MAX || bodyStart > HEADER_BYTES_MAX) {
-    addProblem('', 'The header has more than 256 KB or 1,000 fields; make it shorter.');
-  }
-  if (fieldValues(fields, 'received').length > HOPS_MAX) {
-    addProblem('', `The message passed more than ${HOPS_MAX} servers; it is in a mail loop.`);
-  }
-  if (fields.some(({ name }) => name === '')) {
-    addProblem('', 'The header has a line that is no field; an empty line ends the header.');
-  }
-  if (!isUtf8(content.subarray(0, bodyStart))) {
-    addProblem('', 'The header has text that is not UTF-8; encode it (RFC 2047).');
-  }
-}
-
-const COLON = 0x3a;
-
-/** Refuses obsolete syntax (RFC 5322 §4), which receivers read differently or not at all. */
-function refuseAmbiguousFields(
-  content: Buffer,
-  { fields, bodyStart }: Header,
-  addProblem: AddProblem,
-): void {
-  for (const { name, start, end } of fields) {
-    if (name === '') continue;
-    // The reader reads only the beginning of a longer field.
-    if (end - start > VALUE_CHARS_MAX) addProblem(name, 'is longer than 64 KB');
-    if (content[start + name.length] !== COLON)
-      addProblem(name, 'has white space before its colon');
-  }
-  if (/\n[ \t]+\r\n/.test(content.toString('latin1', 0, bodyStart))) {
-    addProblem(
-      '',
-      'The header has a line of white space only, which some servers read as its end.',
-    );
-  }
-}
-
-/** Fields that may occur once (RFC 5322 §3.6). Receivers refuse a second one, or show one that is not signed. */
-const SINGLE_FIELDS = new Set(
-  'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding x-letterhaus-scheduled-at'.split(
-    ' ',
-  ),
-);
-
-function refuseRepeatedFields({ fields }: Header, addProblem: AddProblem): void {
-  const seen = new Set<string>();
-  for (const { name } of fields) {
-    const key = name.toLowerCase();
-    if (seen.has(key)) addProblem(name, 'appears twice in the header; it may appear once');
-    if (SINGLE_FIELDS.has(key)) seen.add(key);
-  }
-}
-
-function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
-  const found = fields.find(({ name }) => name.toLowerCase() === 'from');
-  if (found === undefined) {
-    addProblem('From', 'is missing; add the sender of the message');
-    return null;
-  }
-  const { value, start, end } = found;
-  if (end - start > FROM_OCTETS_MAX) {
-    addProblem('From', `has more than ${FROM_OCTETS_MAX} octets; make the name shorter`);
-    return null;
-  }
-  const from = readHeaderMailbox(value);
-  if (from !== null) return from;
-  const isList = readAddressList(value).length > 1;
-  addProblem('From', isList ? 'has several addresses; it may have one' : explainAddress(value));
-  return null;
-}
-
-/**
- * Refuses fields that name another author. Some mail programs show the Sender beside From, and some show the Resent
- * fields as the author. The key is checked against From only.
- */
-function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddProblem): void {
-  for (const { name, value } of fields) {
-    if (/^resent-/i.test(name)) {
-      addProblem(name, 'marks a message that a person resends; send a new message instead');
-    }
-    if (name.toLowerCase() !== 'sender') continue;
-    const sender =
-      unambiguousAddress(value) ?? (readHeaderMailbox(value) && addressInAnyForm(value));
-    if (sender === null || domainOf(sender) !== domain) {
-      addProblem(name, `may have one address, of the domain of From (${domain}); leave it out`);
-    }
-  }
-}
 
 /** Rewrites a Sender that receivers may read as another address, like From. */
 function rewriteSender({ fields }: Header): HeaderField[] {
@@ -429,24 +305,4 @@ function recipientsOf(
     const key = addressKey(address);
     return { kind: inTo.has(key) ? 'to' : inCc.has(key) ? 'cc' : 'bcc', address };
   });
-}
-
-/** Fields that differ in each repetition, or that are not content. */
-const NOT_FINGERPRINTED =
-  /^(?:date|message-id|received|received-spf|return-path|authentication-results|arc-.*|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-letterhaus-idempotency-key|resend-idempotency-key)$/i;
-
-/**
- * Returns the same hex fingerprint for repetitions of a message. A program that repeats a message has its mail
- * library build it again, with another Date, Message-ID and boundaries. The other fields and the decoded parts stay
- * the same.
- */
-function fingerprintOfMessage(content: Buffer, recipients: readonly string[]): string {
-  const message = readMessage(content);
-  const fields = message.fields
-    .filter(({ name }) => !NOT_FINGERPRINTED.test(name))
-    .map(({ name, value }) => [name.toLowerCase(), value]);
-  const parts = [...partsWithin(message)]
-    .filter(({ contentType }) => !contentType.type.startsWith('multipart/'))
-    .map(({ contentType, body }) => [contentType.type, hash('sha256', body, 'hex')]);
-  return fingerprintOf('SMTP', { recipients: recipients.toSorted(), fields, parts });
 }
