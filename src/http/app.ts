@@ -17,6 +17,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { registerAccessChecks } from './access.ts';
+import { registerAllRoutes } from './all-routes.ts';
 import { isFromLocalOperator } from './socket/local-operator.ts';
 import { registerRequestLog } from '../requests/http-log.ts';
 import { auditChanges } from '../accounts/audit/http-audit.ts';
@@ -42,52 +43,10 @@ import {
   respondTooLate,
   refuseRawInput,
 } from './socket/raw-responses.ts';
-import { registerAuditRoutes } from '../accounts/audit/routes.ts';
-import {
-  isBrowserVisit,
-  redirectToDashboard,
-  registerDashboardRoutes,
-} from './dashboard/routes.ts';
-import { registerDomainRoutes } from '../domains/routes.ts';
-import { registerEmailBatchRoute, registerSendRoute } from '../accept/routes.ts';
-import { registerEmailRoutes } from '../emails/routes.ts';
-import { registerEventRoutes } from '../events/routes.ts';
-import { registerKeyRoutes } from '../accounts/keys/routes.ts';
-import { registerInboundRoutes } from '../inbound/routes.ts';
-import { registerLimitRoutes } from '../accounts/limits/routes.ts';
-import { registerMemberRoutes } from '../accounts/members/routes.ts';
-import { registerOperatorRoutes } from '../operator/routes.ts';
-import { registerProjectSettingRoutes } from '../accounts/projects/settings-routes.ts';
-import { registerProjectRoutes } from '../accounts/projects/routes.ts';
-import { registerProviderBlockRoutes } from '../delivery/blocks/routes.ts';
-import { registerQueueRoutes } from '../delivery/queue-control/routes.ts';
-import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
-import { registerReconciliationRoutes } from '../reconciliation/routes.ts';
-import { registerRequestRoutes } from '../requests/routes.ts';
-import { registerHoldRoutes } from '../backup/hold-routes.ts';
-import { registerResumeRoute } from '../reputation/routes.ts';
-import { registerRetentionRoutes } from '../retention/routes.ts';
-import { registerReturnPathHostRoutes } from '../domains/return-path-host-routes.ts';
-import { registerSessionRoutes } from '../accounts/sessions/routes.ts';
-import { registerServiceRoutes } from './service-routes.ts';
-import { registerEmailInspectionRoutes } from '../emails/inspection/routes.ts';
-import { registerShareRoutes } from '../emails/share-routes.ts';
-import { registerStatsRoutes } from '../stats/routes.ts';
-import { registerDoctorRoutes } from '../doctor/reports/routes.ts';
-import { registerStatusRoute } from '../operator/status-routes.ts';
-import { registerSuppressionFileRoutes } from '../suppressions/file-routes.ts';
-import { registerSuppressionRoutes } from '../suppressions/routes.ts';
-import { registerTemplateRoutes } from '../templates/routes.ts';
-import { registerTlsResultRoutes } from '../delivery/route/tls-result-routes.ts';
-import { registerTotpRoutes } from '../accounts/sessions/totp-routes.ts';
-import { registerTrackingRoutes } from '../tracking/routes.ts';
-import { registerViewRoutes } from '../accounts/members/view-routes.ts';
-import { registerUnsubscribeRoutes } from '../suppressions/unsubscribe-routes.ts';
-import { registerWebhookRoutes } from '../webhooks/routes.ts';
+import { isBrowserVisit, redirectToDashboard } from './dashboard/routes.ts';
 import type { RootFormat } from './root-format.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
-import { withoutTrailingSlash } from './socket/trailing-slash.ts';
-import { FixedPaths, refuseUnknownRoute } from './unknown-routes.ts';
+import { FixedPaths, refuseUnknownRoute, withoutTrailingSlash } from './socket/paths.ts';
 import { validatorCompiler } from './validation.ts';
 import { plainAddress, sharedAddresses } from '../net/ip-addresses.ts';
 import { hostProblem } from '../net/http/host-field.ts';
@@ -151,52 +110,10 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   options.beforeRoutes?.(app);
   // Plugins load first, because they apply only to routes that are registered later.
   app.after(() => {
-    registerRoutes(app, services, timeouts);
+    registerAllRoutes(app, services, timeouts);
     rootMount?.registerRoutes(app, services);
   });
   return app;
-}
-
-function registerRoutes(app: App, services: HttpServices, timeouts: HttpTimeouts): void {
-  registerSendRoute(app, services);
-  registerEmailRoutes(app, services);
-  registerEmailInspectionRoutes(app, services);
-  registerShareRoutes(app, services);
-  registerEventRoutes(app, services);
-  registerAddressLogRoute(app, services);
-  registerStatsRoutes(app, services);
-  registerQueueRoutes(app, services);
-  registerEmailBatchRoute(app, services);
-  registerDomainRoutes(app, services);
-  registerWebhookRoutes(app, services);
-  registerSuppressionRoutes(app, services);
-  registerSuppressionFileRoutes(app, services, timeouts);
-  registerTemplateRoutes(app, services);
-  registerUnsubscribeRoutes(app, services);
-  registerTrackingRoutes(app, services);
-  registerKeyRoutes(app, services);
-  registerProjectRoutes(app, services);
-  registerLimitRoutes(app, services);
-  registerSessionRoutes(app, services);
-  registerTotpRoutes(app, services);
-  registerMemberRoutes(app, services);
-  registerAuditRoutes(app, services);
-  registerOperatorRoutes(app, services);
-  registerReconciliationRoutes(app, services);
-  registerStatusRoute(app, services);
-  registerDoctorRoutes(app, services);
-  registerProjectSettingRoutes(app, services);
-  registerResumeRoute(app, services);
-  registerInboundRoutes(app, services);
-  registerProviderBlockRoutes(app, services);
-  registerTlsResultRoutes(app, services);
-  registerReturnPathHostRoutes(app, services);
-  registerRetentionRoutes(app, services);
-  registerHoldRoutes(app, services);
-  registerViewRoutes(app, services);
-  registerRequestRoutes(app, services);
-  registerServiceRoutes(app, services);
-  registerDashboardRoutes(app, services);
 }
 
 function createFastify(

@@ -191,7 +191,7 @@ function createWebhookLoop(context: WorkerContext): WebhookLoop {
   });
 }
 
-/** What signs and sends a request to a webhook, for the loop and for test events. */
+/** Returns the parts that sign and send a request to a webhook. The loop and test events share them. */
 function webhookRequests({ secrets, resolver, guard }: WorkerContext) {
   return { world: systemWorld, secrets, resolver, guard, otherFormats: RESEND_FORMATS };
 }

@@ -1,8 +1,31 @@
-/** Routes of everything else: a path that does not exist, or a method that the path does not support. */
+/**
+ * Paths before routing: a slash at the end counts as none, a fixed path is not taken for one with a parameter, and a
+ * path or method that does not exist is refused before the body is read.
+ */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { sendFailure } from './errors.ts';
+import { sendFailure } from '../errors.ts';
+import type { RootFormat } from '../root-format.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
+
+/**
+ * Removes a slash at the end of an API path, on both mounts and for every method: `POST /v1/emails/` is
+ * `POST /v1/emails`. Access rules, logs and metrics then see one path, and clients are not redirected. Other paths
+ * (static files, links for recipients) and encoded slashes stay.
+ * @param url path and query of a request
+ */
+export function withoutTrailingSlash(url: string, rootFormat: RootFormat | null): string {
+  const queryStart = url.indexOf('?');
+  const pathEnd = queryStart < 0 ? url.length : queryStart;
+  if (url[pathEnd - 1] !== '/' || !isOfApi(url, rootFormat)) return url;
+  let cutEnd = pathEnd;
+  while (url[cutEnd - 1] === '/') cutEnd -= 1;
+  return `${url.slice(0, cutEnd)}${url.slice(pathEnd)}`;
+}
+
+function isOfApi(url: string, rootFormat: RootFormat | null): boolean {
+  return /^\/+v1\//.test(url) || rootFormat?.hasPath(url) === true;
+}
 
 /**
  * Paths without a parameter, and their methods. Without this check `DELETE /v1/suppressions/export` would match
