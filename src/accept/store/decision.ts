@@ -162,7 +162,10 @@ export function tlsOf({ tls }: NewEmail, { domain }: EmailFacts): Email['tls'] {
   return tls ?? domain?.tls ?? null;
 }
 
-/** Returns the stored form of the tracking (mail/links/tracking-link.ts); null: no tracking, or it is impossible. */
+/**
+ * Returns the stored form of the tracking (mail/links/tracking-link.ts); null: no tracking, or it is impossible.
+ * TRACKING in fast-path-sql.ts is the same rule in SQL; fast-path.test.ts compares both.
+ */
 export function storedTracking({ tracking }: NewEmail, { domain }: EmailFacts): string | null {
   if (tracking.base === null) return null;
   const opens = (tracking.opens ?? domain?.tracksOpens) ? ['opens'] : [];

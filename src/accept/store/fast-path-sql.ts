@@ -34,7 +34,10 @@ import { holdsBack } from '../../suppressions/held-back-store.ts';
 import type { Statement } from '../../database/database.ts';
 import { namedParameters } from '../../database/parameters/named-parameters.ts';
 
-/** The same rule as `storedTracking` of decision.ts; `request` has the email's settings. */
+/**
+ * The same rule as `storedTracking` of decision.ts, because this statement reads the domain's settings itself;
+ * fast-path.test.ts compares both. `request` has the email's settings.
+ */
 const TRACKING = `case when request.tracking_base is not null then
            nullif(concat_ws('+', case when coalesce(request.track_opens, domain.track_opens) then 'opens' end,
                                  case when coalesce(request.track_clicks, domain.track_clicks) then 'clicks' end),

@@ -1,7 +1,8 @@
 /**
- * `/templates` of the root mount. A template for Resend has its variables in triple braces. It is stored as Liquid
- * (wire/template-source.ts) and shown in Resend's syntax.
+ * `/templates` of the root mount. A template for Resend has its variables in triple braces, `{{{NAME}}}`. It is stored
+ * as Liquid, `{{ NAME }}`, and shown in Resend's syntax.
  */
+import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { TemplateHead } from '../../templates/template-store.ts';
@@ -11,7 +12,6 @@ import { refuse } from '../../http/errors.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import { label } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
-import { fromResend, toResend, versionId } from './wire/template-source.ts';
 import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
 const NAME_MAX = 100;
@@ -197,4 +197,26 @@ function templateToResend({
       updated_at: listedFields.updated_at,
     })),
   };
+}
+
+const NAME = '[A-Za-z_][A-Za-z0-9_]{0,63}';
+const TRIPLE = new RegExp(`\\{\\{\\{ *(${NAME}) *\\}\\}\\}`, 'g');
+const PLAIN = new RegExp(`\\{\\{ (${NAME}) \\}\\}(?!\\})`, 'g');
+
+/**
+ * Returns Liquid. As everywhere in this service, values are escaped in html. Everything except variables in this form
+ * is Liquid already.
+ */
+function fromResend(source: string): string {
+  return source.replaceAll(TRIPLE, '{{ $1 }}');
+}
+
+/** The inverse of fromResend. Constructs that only Liquid has do not change. */
+function toResend(source: string): string {
+  return source.replaceAll(PLAIN, '{{{$1}}}');
+}
+
+function versionId(templateId: string, version: number): string {
+  const digest = hash('sha256', `${templateId} ${version}`, 'hex');
+  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5');
 }

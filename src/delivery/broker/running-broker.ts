@@ -1,7 +1,7 @@
 /** The broker of a machine as it runs: with its timer, and with a log of the uplink and of providers. */
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
-import { logUplink } from '../outage/uplink-log.ts';
+import type { UplinkChange } from '../outage/uplink.ts';
 import { ProviderLog } from '../shaping/provider-log.ts';
 import type { ShapingSettings } from '../shaping/settings.ts';
 import { Broker, BrokerTimer } from './broker.ts';
@@ -48,4 +48,18 @@ export class RunningBroker {
   stop(): void {
     this.#timer.stop();
   }
+}
+
+/** Logs when no mail server answers this machine (delivery/outage/uplink.ts), and when one answers again. */
+function logUplink(log: Logger, { isDown, failedForMs }: UplinkChange): void {
+  const logFields = { no_answer_s: Math.round(failedForMs / 1_000) };
+  if (!isDown) {
+    log.info(logFields, 'a mail server answers again; mail that waited for it is due now');
+    return;
+  }
+  log.warn(
+    logFields,
+    'no mail server anywhere answers this machine, so the uplink counts as down: check the network, ' +
+      'its DNS servers, and whether outgoing connections to port 25 are blocked; mail is kept and retried meanwhile',
+  );
 }

@@ -3,6 +3,7 @@
  * /metrics` of the API and for a port of its own (listener.ts).
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { ProviderBlock } from '../../delivery/blocks/block-store.ts';
 import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
 import { UNREADY_CODES } from '../../core/unready.ts';
 import { OTHER, type ProviderLabels } from './provider-label.ts';
@@ -192,6 +193,30 @@ function addProviderGauges(
     { help: 'Whether a provider with this label is suspended.', aggregator: 'max' },
     ({ state }) => (state === 'suspended' ? 1 : 0),
   );
+}
+
+/**
+ * Adds the gauge of providers that refuse our mail (delivery/blocks/provider-blocks.ts). All workers have the same value,
+ * so the supervisor takes the highest, not the sum. activity-metrics.ts counts refusals.
+ */
+export function addBlockGauge(
+  registry: Registry,
+  labels: ProviderLabels,
+  read: () => Iterable<ProviderBlock>,
+): void {
+  new Gauge({
+    name: 'letterhaus_provider_blocked',
+    help: 'Whether a provider refuses all mail of one of our addresses, or of a sending domain.',
+    labelNames: ['provider', 'about', 'category'],
+    registers: [registry],
+    aggregator: 'max',
+    collect() {
+      this.reset();
+      for (const { provider, about, category } of read()) {
+        this.set({ provider: labels.of(provider), about, category }, 1);
+      }
+    },
+  });
 }
 
 /** Takes the worst value of all workers. `GET /readyz` has the same codes. */
