@@ -196,8 +196,8 @@ function addProviderGauges(
 }
 
 /**
- * Adds the gauge of providers that refuse our mail (delivery/blocks/provider-blocks.ts). All workers have the same value,
- * so the supervisor takes the highest, not the sum. activity-metrics.ts counts refusals.
+ * Adds the gauge of providers that refuse our mail (delivery/blocks/provider-blocks.ts). All workers have the same
+ * value, so the supervisor takes the highest, not the sum. activity-metrics.ts counts refusals.
  */
 export function addBlockGauge(
   registry: Registry,
