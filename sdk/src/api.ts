@@ -1315,6 +1315,19 @@ export type MemberList = {
   has_more: boolean;
 };
 
+export type OidcResponse = {
+  /** Query with which the provider opened /auth/oidc/callback. */
+  response: string;
+  /** Code from the authenticator app, or a recovery code. */
+  code?: string | undefined;
+};
+
+export type OidcSignInBegun = {
+  object: 'oidc_sign_in';
+  /** URL of the identity provider, for this browser only. */
+  url: string;
+};
+
 export type OperatorCondition = {
   object: 'condition';
   type: 'provider.blocked' | 'domain.degraded' | 'webhook.disabled' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'certificate.not_issued' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'doctor.red' | 'doctor.yellow';
@@ -1387,8 +1400,8 @@ export type PasswordChanged = {
 };
 
 export type PasswordConfirmation = {
-  /** Your password. */
-  password: string;
+  /** Your password. A member without one leaves it out within 15 minutes of signing in. */
+  password?: string | undefined;
 };
 
 export type PasswordReset = {
@@ -2114,6 +2127,8 @@ export type Session = {
     name: string;
     /** Role of the member. Each role includes those after it. */
     role: 'owner' | 'admin' | 'developer' | 'viewer';
+    /** False for a member who joined by the identity provider and has set no password. */
+    has_password: boolean;
   };
   organization: {
     /** The organization of the member. */
@@ -2156,6 +2171,11 @@ export type Setup = {
   object: 'setup';
   /** True while the installation has no owner. */
   needs_owner: boolean;
+  /** Identity provider that members can sign in with; null for none. */
+  oidc: {
+    /** Name of the identity provider. */
+    name: string;
+  } | null;
 };
 
 export type SharedEmail = {

@@ -47,6 +47,7 @@ test('no variable is required', () => {
     isDoctorDaily: true,
     spamhausKey: null,
     acme: null,
+    oidc: null,
     apiTlsFiles: null,
     hostname: 'build-7',
     isHostnameConfigured: false,
@@ -211,6 +212,7 @@ test('every variable is read', () => {
       email: 'ops@acme.com',
       http: { host: '::1', port: 8080 },
     },
+    oidc: null,
     apiTlsFiles: { cert: '/etc/tls/api.pem', key: '/etc/tls/api-key.pem' },
     metricsToken: 'm'.repeat(16),
     operatorWebhook: {

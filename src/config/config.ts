@@ -25,6 +25,7 @@ import { type AcmeConfig, readAcme } from './acme.ts';
 import { type BackupConfig, readBackup } from './backup.ts';
 import { type DnsProviderConfig, readDnsProvider } from './dns-provider.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
+import { type OidcConfig, readOidc } from './oidc.ts';
 import { type OperatorConfig, readOperator } from './operator.ts';
 import { type ArmedFailpoint, parseFailpoints } from '../lib/failpoint.ts';
 import { moduleFile } from './module-file.ts';
@@ -49,6 +50,8 @@ export type Config = Readonly<
     DnsProviderConfig & {
       /** null: certificates are not ordered. */
       acme: AcmeConfig | null;
+      /** null: members sign in with passwords only. */
+      oidc: OidcConfig | null;
       /** null for the embedded PostgreSQL in the data directory. */
       databaseUrl: string | null;
       /** No mail is accepted while the database is this large; null for no limit. */
@@ -132,6 +135,7 @@ export function readConfig(processEnv: Env, system: System = readSystem()): Conf
     ...readSmtp(read),
     ...readOperator(read),
     acme: readAcme(read),
+    oidc: readOidc(read),
     ...readBackup(read),
     ...readDnsProvider(read),
     failpoints: read.parsed('LETTERHAUS_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],

@@ -22,6 +22,7 @@ import { registerProjectRoutes } from '../accounts/projects/routes.ts';
 import { registerLimitRoutes } from '../accounts/limits/routes.ts';
 import { registerSessionRoutes } from '../accounts/sessions/routes.ts';
 import { registerTotpRoutes } from '../accounts/sessions/totp-routes.ts';
+import { registerOidcRoutes } from '../accounts/oidc/routes.ts';
 import { registerMemberRoutes } from '../accounts/members/routes.ts';
 import { registerAuditRoutes } from '../accounts/audit/routes.ts';
 import { registerOperatorRoutes } from '../operator/routes.ts';
@@ -69,6 +70,7 @@ export function registerAllRoutes(
   registerLimitRoutes(app, services);
   registerSessionRoutes(app, services);
   registerTotpRoutes(app, services);
+  registerOidcRoutes(app, services);
   registerMemberRoutes(app, services);
   registerAuditRoutes(app, services);
   registerOperatorRoutes(app, services);

@@ -54,6 +54,7 @@ export type HttpServices = {
     | 'limits'
     | 'domainsMax'
     | 'publicUrl'
+    | 'oidc'
     | 'trackingUrl'
     | 'hostname'
     | 'sources'

@@ -27,6 +27,7 @@ import { deleteOldStats } from '../stats/stats-store.ts';
 import { deleteOldTlsResults } from '../delivery/route/transport-security-store.ts';
 import { deleteOldReplays } from '../webhooks/replay-store.ts';
 import { deleteOldReports } from '../doctor/report-store.ts';
+import { deleteExpiredChallenges } from '../accounts/progress/challenge-store.ts';
 
 export type ProjectRetention = Retention & { projectId: string };
 
@@ -326,6 +327,7 @@ const EXPIRING = [
   deleteExpiredLinks,
   deleteOldAuditEvents,
   deleteExpiredInvitations,
+  deleteExpiredChallenges,
 ];
 
 export async function deleteExpired(db: Queryable): Promise<void> {

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
 import { ENDPOINTS, operatorResponses } from '../support/api-operations.ts';
 import { Browser, OWNER, currentCode, tokenOf } from '../support/browser.ts';
+import { startIdentityProvider } from '../support/identity-provider.ts';
 import type { ApiResponse, RequestOptions, Service } from '../support/service.ts';
 import { startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
@@ -33,14 +34,20 @@ type Document = {
   components: { schemas: Record<string, JsonSchema>; securitySchemes: Record<string, object> };
 };
 
+const idp = await startIdentityProvider();
 const service = await startService({
   env: {
+    ...idp.env,
     LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
     LETTERHAUS_LIMIT_AUTH: '1000/60',
     LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
   },
 });
-after(() => service[Symbol.asyncDispose]());
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  await idp[Symbol.asyncDispose]();
+});
+idp.serve(service.url);
 
 const served = await service.request('GET', '/openapi.json', { key: null });
 const document = served.body as Document;
@@ -329,6 +336,11 @@ test('responses about sessions are as documented', async () => {
   await asks('getTotp');
   await asks('signIn', {}, { email, password });
   await asks('removeTotp', {}, { password });
+  idp.accounts.set('owner', { email, email_verified: true });
+  const { body: begun } = await asks('startOidcSignIn', {}, {});
+  const response = await idp.authorize(begun.url, 'owner');
+  await asks('signInWithOidc', {}, { response });
+  await asks('signInWithOidc', {}, { response });
   const changed = { current_password: password, password: 'a different passphrase' };
   await asks('changePassword', {}, changed);
   const { body: project } = await asks('createProject', {}, { name: 'Shop' });

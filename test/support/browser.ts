@@ -18,6 +18,8 @@ export class Browser {
   cookie: string | null = null;
   /** The cookie of the browser itself, which outlives its sessions. */
   device: string | null = null;
+  /** The cookie of a sign-in in progress. */
+  progress: string | null = null;
 
   /** @param headers headers of every request */
   constructor(service: Service, headers: Record<string, string> = {}) {
@@ -34,7 +36,7 @@ export class Browser {
     const all = {
       'sec-fetch-site': 'same-origin',
       'letterhaus-session': '1',
-      cookie: [this.cookie, this.device].filter((one) => one !== null).join('; '),
+      cookie: [this.cookie, this.device, this.progress].filter((one) => one !== null).join('; '),
       ...this.#headers,
       ...headers,
     };
@@ -61,6 +63,7 @@ export class Browser {
       const [pair = ''] = line.split(';', 1);
       const isGone = /Max-Age=0\b/i.test(line);
       if (pair.includes('device=')) this.device = pair;
+      else if (pair.includes('sign_in=')) this.progress = isGone ? null : pair;
       else this.cookie = isGone ? null : pair;
     }
   }

@@ -143,6 +143,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       allowPrivateNetworks: false,
       limits: { ...DEFAULT_LIMITS, recipients: null },
       publicUrl: null,
+      oidc: null,
       trackingUrl: null,
       hostname: 'localhost',
       sources: [],

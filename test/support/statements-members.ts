@@ -8,6 +8,8 @@ import * as views from '../../src/accounts/members/view-store.ts';
 import * as members from '../../src/accounts/members/member-store.ts';
 import { findOrganizationName, renameProject } from '../../src/accounts/projects/project-store.ts';
 import * as sessions from '../../src/accounts/sessions/session-store.ts';
+import * as identities from '../../src/accounts/oidc/identity-store.ts';
+import * as challenges from '../../src/accounts/progress/challenge-store.ts';
 import * as links from '../../src/accounts/sign-in/link-store.ts';
 import * as totp from '../../src/accounts/sign-in/totp-store.ts';
 import type { Stage } from './statements.ts';
@@ -44,9 +46,20 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await links.findLink(db, { sha256, purpose });
   await links.useLink(db, { sha256, purpose });
   await links.deleteExpiredLinks(db, 500);
+  await useIdentities({ db }, member.id);
   await useViews({ db, sender }, member.id);
   await members.deleteMember(db, member.id);
   await returnAuthAttempt(db, ['192.0.2.1'], { max: 20, windowS: 60 });
+}
+
+async function useIdentities({ db }: Pick<Stage, 'db'>, memberId: string): Promise<void> {
+  const account = { issuer: 'https://login.test', subject: newId() };
+  await identities.linkIdentity(db, account, memberId);
+  await identities.useIdentity(db, account);
+  await identities.hasIdentity(db, memberId);
+  await identities.unlinkIdentity(db, memberId);
+  await challenges.useChallenge(db, Buffer.from(newId()));
+  await challenges.deleteExpiredChallenges(db, 500);
 }
 
 async function useViews({ db, sender }: Pick<Stage, 'db' | 'sender'>, memberId: string) {
@@ -91,6 +104,7 @@ async function useInvitations({ db }: Pick<Stage, 'db'>, organizationId: string)
   await invitations.findInvitation(db, sha256);
   await invitations.listInvitations(db, organizationId, PAGE);
   await invitations.useInvitation(db, sha256);
+  await invitations.useInvitationFor(db, email);
   await invitations.revokeInvitation(db, { organizationId, id, mayRevokeOwners: true });
   await invitations.deleteExpiredInvitations(db, 500);
 }

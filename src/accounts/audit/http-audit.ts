@@ -14,7 +14,13 @@ import { LEAST_ROLES } from '../../http/roles.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 
 /** Operations that begin a session; the member of that session is the actor. */
-const SESSION_STARTS = ['signIn', 'createOwner', 'resetPassword', 'acceptInvitation'];
+const SESSION_STARTS = [
+  'signIn',
+  'signInWithOidc',
+  'createOwner',
+  'resetPassword',
+  'acceptInvitation',
+];
 
 /** Operations that change nothing, or only what one member sees. */
 const CHANGES_NOTHING = new Set(['saveView', 'deleteView', 'previewTemplate', 'translateTemplate']);

@@ -56,6 +56,19 @@ export async function useInvitation(db: Queryable, sha256: Buffer): Promise<Invi
   return (await db.query<Invitation>(USE, [sha256]))[0] ?? null;
 }
 
+const USE_FOR = `
+delete from invitations where id = (
+  select id from invitations where email_key = $1 and expires_at > app_now() order by id desc limit 1)
+returning ${COLUMNS}`;
+
+/** Deletes and returns the newest open invitation of an address that the caller has verified. */
+export async function useInvitationFor(
+  db: Queryable,
+  emailKey: string,
+): Promise<Invitation | null> {
+  return (await db.query<Invitation>(USE_FOR, [emailKey]))[0] ?? null;
+}
+
 const LIST = `
 select ${COLUMNS} from invitations
  where organization_id = $1 and expires_at > app_now()

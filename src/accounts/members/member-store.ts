@@ -23,7 +23,12 @@ export type Member = {
 export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role'> & {
   emailKey: string;
   password: string;
+  /** False: `password` is a hash that belongs to no password (sign-in/passwords.ts unusablePassword). */
+  hasPassword?: boolean;
 };
+
+/** `password` is the stored form. */
+export type MemberWithPassword = Member & { password: string; hasPassword: boolean };
 
 const COLUMNS = `id, organization_id as "organizationId", email, name, role, created_at as "createdAt",
        last_signed_in as "lastSignedIn"`;
@@ -34,15 +39,15 @@ export async function lockMembers(tx: Queryable): Promise<void> {
 }
 
 const CREATE = `
-insert into members (id, organization_id, email, email_key, name, role, password, created_at)
-values ($1, $2, $3, $4, $5, $6, $7, app_now())
+insert into members (id, organization_id, email, email_key, name, role, password, has_password, created_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, app_now())
 on conflict (email_key) do nothing
 returning ${COLUMNS}`;
 
 /** Returns null when another member has this address. */
 export async function createMember(db: Queryable, member: NewMember): Promise<Member | null> {
-  const { organizationId, email, emailKey, name, role, password } = member;
-  const values = [newId(), organizationId, email, emailKey, name, role, password];
+  const { organizationId, email, emailKey, name, role, password, hasPassword = true } = member;
+  const values = [newId(), organizationId, email, emailKey, name, role, password, hasPassword];
   return (await db.query<Member>(CREATE, values))[0] ?? null;
 }
 
@@ -67,22 +72,24 @@ export async function findResponsibleOrganization(db: Queryable, id: string): Pr
   return (await findOrganization(db)) ?? id;
 }
 
-const FIND_BY_EMAIL = `select ${COLUMNS}, password from members where email_key = $1`;
+const WITH_PASSWORD = `${COLUMNS}, password, has_password as "hasPassword"`;
+
+const FIND_BY_EMAIL = `select ${WITH_PASSWORD} from members where email_key = $1`;
 
 export async function findMemberByEmail(
   db: Queryable,
   emailKey: string,
-): Promise<(Member & { password: string }) | null> {
-  return (await db.query<Member & { password: string }>(FIND_BY_EMAIL, [emailKey]))[0] ?? null;
+): Promise<MemberWithPassword | null> {
+  return (await db.query<MemberWithPassword>(FIND_BY_EMAIL, [emailKey]))[0] ?? null;
 }
 
-const FIND = `select ${COLUMNS}, password from members where id = $1`;
+const FIND = `select ${WITH_PASSWORD} from members where id = $1`;
 
 export async function findMemberById(
   db: Queryable,
   id: string,
-): Promise<(Member & { password: string }) | null> {
-  return (await db.query<Member & { password: string }>(FIND, [id]))[0] ?? null;
+): Promise<MemberWithPassword | null> {
+  return (await db.query<MemberWithPassword>(FIND, [id]))[0] ?? null;
 }
 
 const LIST = `
@@ -145,7 +152,8 @@ export async function deleteMember(db: Queryable, id: string): Promise<void> {
   await db.query(DELETE, [id]);
 }
 
-const SET_PASSWORD = 'update members set password = $2 where id = $1 returning 1';
+const SET_PASSWORD =
+  'update members set password = $2, has_password = true where id = $1 returning 1';
 
 export async function setPassword(db: Queryable, id: string, password: string): Promise<boolean> {
   return (await db.query(SET_PASSWORD, [id, password])).length > 0;

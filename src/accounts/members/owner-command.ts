@@ -8,6 +8,7 @@ import { readRunning } from '../../database/embedded/lock.ts';
 import { addAuditEvent } from '../audit/audit-store.ts';
 import { findMemberByEmail, findOrganization } from './member-store.ts';
 import type { Queryable } from '../../database/database.ts';
+import { unlinkIdentity } from '../oidc/identity-store.ts';
 import { removeTotp } from '../sign-in/totp-store.ts';
 import { addCommand, type Cli, type CommandResult, failure } from '../../cli/command.ts';
 import { withStore } from '../../cli/store.ts';
@@ -24,11 +25,16 @@ export function describeOwner(owner: Command, cli: Cli): void {
   addCommand(owner, cli, {
     name: 'reset',
     about: 'print a link that sets a new password, for a member who cannot sign in',
-    examples: ['owner reset jo@acme.com', 'owner reset jo@acme.com --remove-totp'],
+    examples: [
+      'owner reset jo@acme.com',
+      'owner reset jo@acme.com --remove-totp',
+      'owner reset jo@acme.com --remove-oidc',
+    ],
     run: printResetLink,
   })
     .argument('<email>', 'the address that the member signs in with')
-    .option('--remove-totp', 'also switch off the second factor');
+    .option('--remove-totp', 'also switch off the second factor')
+    .option('--remove-oidc', 'also remove the link to an account at the identity provider');
 }
 
 function printOwnerLink(cli: Cli): Promise<CommandResult> {
@@ -46,11 +52,11 @@ function printOwnerLink(cli: Cli): Promise<CommandResult> {
   });
 }
 
-type ResetOptions = { removeTotp?: true };
+type ResetOptions = { removeTotp?: true; removeOidc?: true };
 
 function printResetLink(
   cli: Cli,
-  { removeTotp: removesTotp }: ResetOptions,
+  { removeTotp: removesTotp, removeOidc: removesOidc }: ResetOptions,
   [email]: [string],
 ): Promise<CommandResult> {
   return withStore(cli, async ({ db, config }) => {
@@ -64,6 +70,9 @@ function printResetLink(
     if (removesTotp) {
       await removeTotp(db, target);
       await recordCommand(db, organizationId, { action: 'removeTotp', target });
+    }
+    if (removesOidc && (await unlinkIdentity(db, target))) {
+      await recordCommand(db, organizationId, { action: 'unlinkOidc', target });
     }
     await recordCommand(db, organizationId, { action: 'makePasswordLink', target });
     return linkOutcome(

@@ -52,6 +52,9 @@ const COOKIE = 'letterhaus_session';
 /** Marks a browser in which a member signed in before (accounts/sign-in/devices.ts). */
 const DEVICE_COOKIE = 'letterhaus_device';
 const DEVICE_S = 365 * 86_400;
+/** Remembers a sign-in in progress (accounts/progress/sealed-text.ts). */
+const PROGRESS_COOKIE = 'letterhaus_sign_in';
+const PROGRESS_S = 600;
 /** Header that the dashboard's scripts set on every change. */
 const PROOF_HEADER = 'letterhaus-session';
 /** Headers that the dashboard's scripts set on requests about a project, and on changes. */
@@ -99,6 +102,7 @@ export class Sessions {
   readonly #isSecure: boolean;
   readonly #cookie: string;
   readonly #deviceCookie: string;
+  readonly #progressCookie: string;
 
   constructor(options: SessionsOptions) {
     this.#options = options;
@@ -109,6 +113,7 @@ export class Sessions {
     const prefix = this.#isSecure ? '__Host-' : '';
     this.#cookie = `${prefix}${COOKIE}`;
     this.#deviceCookie = `${prefix}${DEVICE_COOKIE}`;
+    this.#progressCookie = `${prefix}${PROGRESS_COOKIE}`;
   }
 
   hasSessionCookie(request: FastifyRequest): boolean {
@@ -140,6 +145,16 @@ export class Sessions {
 
   setDeviceCookie(reply: FastifyReply, device: string): void {
     this.#setCookie(reply, { name: this.#deviceCookie, value: device }, DEVICE_S);
+  }
+
+  /** @param progress null removes the cookie */
+  setProgressCookie(reply: FastifyReply, progress: string | null): void {
+    const maxAgeS = progress === null ? 0 : PROGRESS_S;
+    this.#setCookie(reply, { name: this.#progressCookie, value: progress ?? '' }, maxAgeS);
+  }
+
+  readProgress(request: FastifyRequest): string | null {
+    return this.#cookieOf(request, this.#progressCookie);
   }
 
   /** Returns the network, browser and device cookie of a request. The full address is not recorded. */

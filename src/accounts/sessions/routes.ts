@@ -4,6 +4,7 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { SignedIn, SignInRefusal } from '../sign-in/sign-in.ts';
+import type { RefusedLogIn } from '../sign-in/refused-log-ins.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import { isId } from '../../database/ids.ts';
 import { hasOwner } from '../members/member-store.ts';
@@ -38,6 +39,11 @@ import { BY_SESSION, sessionOf } from './http-sessions.ts';
 const NO_SECURITY: never[] = [];
 const TAGS = ['Session'];
 const SIGN_IN_PATH = '/v1/session';
+/** How a path signs in, for the log. All others use links. */
+const WAYS: ReadonlyMap<string, RefusedLogIn['way']> = new Map([
+  [SIGN_IN_PATH, 'password'],
+  ['/v1/session/oidc', 'oidc'],
+]);
 
 export function registerSessionRoutes(app: App, services: HttpServices): void {
   registerSignIn(app, services);
@@ -57,8 +63,8 @@ function registerSignIn(app: App, services: HttpServices): void {
     schema: {
       summary: 'Is there an owner?',
       description:
-        'Returns whether the installation has an owner. The link that the first start printed creates the ' +
-        'owner.',
+        'Returns whether the installation has an owner, and how members can sign in. The link that the first start ' +
+        'printed creates the owner.',
       operationId: 'getSetup',
       tags: TAGS,
       security: NO_SECURITY,
@@ -67,6 +73,7 @@ function registerSignIn(app: App, services: HttpServices): void {
     handler: async () => ({
       object: 'setup' as const,
       needs_owner: !(await hasOwner(db)),
+      oidc: accounts.oidc === null ? null : { name: accounts.oidc.name },
     }),
   });
 
@@ -298,7 +305,7 @@ function refusedLogInOf(
   { refused }: SignInRefusal,
   { routeOptions, body }: FastifyRequest,
 ): FastifyRequest['refusedLogIn'] {
-  const way = routeOptions.url === SIGN_IN_PATH ? 'password' : 'link';
+  const way = WAYS.get(routeOptions.url ?? '') ?? 'link';
   if (refused === 'rate_limit_error') return { way, result: 'limited' };
   const isGuess =
     refused === 'authentication_error' ||
@@ -315,7 +322,7 @@ async function readSessionResponse({ db }: HttpServices, state: SessionState) {
   return {
     object: 'session' as const,
     id,
-    member: { id: memberId, email, name, role },
+    member: { id: memberId, email, name, role, has_password: state.hasPassword },
     organization: { id: organizationId, name: organization ?? '' },
     projects: projects.toReversed().map((project) => ({ id: project.id, name: project.name })),
     environments: ['live' as const, 'test' as const],

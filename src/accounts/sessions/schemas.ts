@@ -27,14 +27,14 @@ export const linkToken = doc(
   'Ft3pVbGzvYk2wqS1m0n8cJxHdR5aLuE7TiOQe9ZfK4A',
 );
 
-const code = doc(
+export const totpOrRecoveryCode = doc(
   z.string().max(64),
   'Code from the authenticator app, or a recovery code.',
   '123456',
 );
 
 export const signIn = z
-  .strictObject({ email, password: password('The password.'), code: code.optional() })
+  .strictObject({ email, password: password('The password.'), code: totpOrRecoveryCode.optional() })
   .meta({ id: 'Credentials' });
 
 export const totpState = z
@@ -48,7 +48,11 @@ export const totpState = z
   .meta({ id: 'Totp' });
 
 export const passwordConfirmation = z
-  .strictObject({ password: password('Your password.') })
+  .strictObject({
+    password: password(
+      'Your password. A member without one leaves it out within 15 minutes of signing in.',
+    ).optional(),
+  })
   .meta({ id: 'PasswordConfirmation' });
 
 export const totpSecret = z
@@ -65,7 +69,7 @@ export const totpSecret = z
   })
   .meta({ id: 'TotpSecret' });
 
-export const totpCode = z.strictObject({ code }).meta({ id: 'TotpCode' });
+export const totpCode = z.strictObject({ code: totpOrRecoveryCode }).meta({ id: 'TotpCode' });
 
 export const recoveryCodes = z
   .object({
@@ -100,6 +104,11 @@ export const session = z
       email: z.string().meta({ examples: ['jo@acme.com'] }),
       name: memberName,
       role,
+      has_password: z
+        .boolean()
+        .describe(
+          'False for a member who joined by the identity provider and has set no password.',
+        ),
     }),
     organization: z.object({ id: idSchema('The organization of the member.'), ...named }),
     projects: doc(
@@ -120,6 +129,15 @@ export const setup = z
   .object({
     object: z.literal('setup'),
     needs_owner: doc(z.boolean(), 'True while the installation has no owner.'),
+    oidc: z
+      .object({
+        name: z.string().meta({
+          description: 'Name of the identity provider.',
+          examples: ['login.example.com'],
+        }),
+      })
+      .nullable()
+      .describe('Identity provider that members can sign in with; null for none.'),
   })
   .meta({ id: 'Setup' });
 

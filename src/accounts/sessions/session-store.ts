@@ -55,6 +55,9 @@ export type SessionState = {
   name: string;
   role: Role;
   totpEnabled: boolean;
+  hasPassword: boolean;
+  /** The member signed in within the last 15 minutes. */
+  isNew: boolean;
   /** The requested project, else the first one; null when the organization has none. */
   projectId: string | null;
   /** The key that accepting checks (accounts/keys/key-store.ts findOrCreateMemberKey); null until it is created. */
@@ -68,7 +71,9 @@ const STATE = `sessions.id, sessions.created_at as "createdAt",
        least(sessions.created_at + interval '${SESSION_DAYS} days',
              sessions.last_used_at + interval '${IDLE_DAYS} days') as "expiresAt",
        members.id as "memberId", members.organization_id as "organizationId", members.email, members.name,
-       members.role, members.totp_enabled_at is not null as "totpEnabled", projects.id as "projectId",
+       members.role, members.totp_enabled_at is not null as "totpEnabled",
+       members.has_password as "hasPassword",
+       sessions.created_at > app_now() - interval '15 minutes' as "isNew", projects.id as "projectId",
        api_keys.id as "keyId"`;
 
 // $2: project; $3: environment.

@@ -49,8 +49,9 @@ function registerRemove(app: App, { accounts }: HttpServices): void {
       response: { 200: totpState, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const { memberId } = sessionOf(request);
-      const refusal = await accounts.signIn.confirmPassword(memberId, request.body.password);
+      const { memberId, ...session } = sessionOf(request);
+      const confirmation = { password: request.body.password, isNew: session.isNew };
+      const refusal = await accounts.signIn.confirmPassword(memberId, confirmation);
       if (refusal !== null) return refuse(reply, refusal);
       await accounts.secondFactor.remove(memberId);
       return { object: 'totp' as const, enabled: false, recovery_codes_left: 0 };
@@ -73,8 +74,9 @@ function registerBegin(app: App, { accounts }: HttpServices): void {
       response: { 200: totpSecret, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const { memberId } = sessionOf(request);
-      const refusal = await accounts.signIn.confirmPassword(memberId, request.body.password);
+      const { memberId, ...session } = sessionOf(request);
+      const confirmation = { password: request.body.password, isNew: session.isNew };
+      const refusal = await accounts.signIn.confirmPassword(memberId, confirmation);
       if (refusal !== null) return refuse(reply, refusal);
       const begun = await accounts.secondFactor.begin(memberId);
       if (isRefusal(begun)) return refuse(reply, begun);

@@ -71,6 +71,12 @@ export class Passwords {
   }
 }
 
+/** Returns a hash that belongs to no password, for a member who has none. */
+export function unusablePassword(): string {
+  const parameters = { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 };
+  return encode({ parameters, salt: randomBytes(SALT_BYTES), hash: randomBytes(HASH_BYTES) });
+}
+
 function deriveHash(
   password: string,
   { parameters, salt }: { parameters: Parameters; salt: Buffer },

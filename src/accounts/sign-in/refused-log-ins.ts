@@ -10,8 +10,11 @@ import type { Logger } from 'pino';
 import { clientOf } from '../../net/ip-addresses.ts';
 
 export type RefusedLogIn = {
-  /** `link`: for the first owner, an invitation or a new password. `session`: a forged cookie. */
-  way: 'api_key' | 'smtp' | 'password' | 'link' | 'session';
+  /**
+   * `link`: for the first owner, an invitation or a new password. `oidc`: a response of the identity provider.
+   * `session`: a forged cookie.
+   */
+  way: 'api_key' | 'smtp' | 'password' | 'link' | 'oidc' | 'session';
   /** `limited`: refused without a check, after too many refusals. */
   result: 'refused' | 'limited';
   client: string;

@@ -16,6 +16,7 @@ import {
   findOrganization,
   hasOwner,
   lockMembers,
+  type MemberWithPassword,
   setPassword,
 } from '../members/member-store.ts';
 import { createSession, endSessions } from '../sessions/session-store.ts';
@@ -25,6 +26,7 @@ import type { AuthLimiter } from '../keys/auth-limiter.ts';
 import type { Device, Devices } from './devices.ts';
 import { ALREADY_MEMBER } from '../members/members.ts';
 import { passwordProblem, type Passwords } from './passwords.ts';
+import { hasIdentity } from '../oidc/identity-store.ts';
 import type { SecondFactor } from './second-factor.ts';
 import {
   memberWithDevice,
@@ -49,6 +51,20 @@ const LINK_EXPIRED: Refusal = {
 const INVITATION_EXPIRED: Refusal = {
   refused: 'authentication_error',
   message: 'This invitation was used, revoked or has expired. Ask for a new one.',
+};
+const PASSWORD_ENDED: Refusal = {
+  refused: 'authentication_error',
+  message: 'You sign in with the identity provider; your password is off on this installation.',
+};
+const PASSWORD_MISSING: Refusal = refuseFields([{ field: 'password', message: 'is missing' }]);
+const NO_PASSWORD: Refusal = {
+  refused: 'conflict',
+  message:
+    'Your account has no password. The command `letterhaus owner reset` makes a link that sets one.',
+};
+const NOT_RECENT: Refusal = {
+  refused: 'authorization_error',
+  message: 'You signed in more than 15 minutes ago. Sign out and in again, then repeat this.',
 };
 const ACCOUNT_GONE: Refusal = {
   refused: 'not_found',
@@ -82,6 +98,8 @@ type SignInOptions = {
   devices: Devices;
   passwords: Passwords;
   secondFactor: SecondFactor;
+  /** Members with an account at the identity provider cannot use a password (LETTERHAUS_OIDC_ONLY). */
+  endsPasswords: boolean;
 };
 
 export class SignIn {
@@ -91,8 +109,11 @@ export class SignIn {
   readonly #devices: Devices;
   readonly #passwords: Passwords;
   readonly #secondFactor: SecondFactor;
+  readonly #endsPasswords: boolean;
 
-  constructor({ db, limiter, limits, devices, passwords, secondFactor }: SignInOptions) {
+  constructor(options: SignInOptions) {
+    const { db, limiter, limits, devices, passwords, secondFactor, endsPasswords } = options;
+    this.#endsPasswords = endsPasswords;
     this.#db = db;
     this.#limiter = limiter;
     this.#limits = limits;
@@ -115,19 +136,25 @@ export class SignIn {
     const guesser =
       device && known ? memberWithDevice(known.id, device.deviceId) : strangerAt(origin, emailKey);
     this.#passwords.requireFreePlace(guesser.turnOwner);
-    let member = known;
+    let member: MemberWithPassword | null = known;
     const guess = await this.#limits.guess(guesser, async () => {
       member ??= await findMemberByEmail(this.#db, emailKey);
-      return this.#passwords.verify(password, member?.password ?? null, guesser.turnOwner);
+      return this.#passwords.verify(password, storedOf(member), guesser.turnOwner);
     });
     if (isRefusal(guess)) return guess;
     if (!guess.isRight || member === null) return WRONG_CREDENTIALS;
+    if (this.#endsPasswords && (await hasIdentity(this.#db, member.id))) return PASSWORD_ENDED;
     const refusal = await this.#secondFactor.check(member.id, code);
     return refusal ?? this.#startSession(this.#db, member, origin);
   }
 
+  /** Signs in a member whose identity the caller has verified, with the second factor. */
+  startSession(member: { id: string; password: string }, origin: Origin): Promise<SignedIn> {
+    return this.#startSession(this.#db, member, origin);
+  }
+
   /** Returns the member with this address, if this member signed in with this browser before. */
-  async #findKnownMember(device: Device, emailKey: string): Promise<Account | null> {
+  async #findKnownMember(device: Device, emailKey: string): Promise<MemberWithPassword | null> {
     const member = await findMemberByEmail(this.#db, emailKey);
     return member !== null && this.#devices.isOf(device, member) ? member : null;
   }
@@ -219,6 +246,7 @@ export class SignIn {
   ): Promise<{ device: string } | SignInRefusal> {
     const member = await findMemberById(this.#db, memberId);
     if (member === null) return ACCOUNT_GONE;
+    if (!member.hasPassword) return NO_PASSWORD;
     const problem = passwordProblem(password, member.email);
     if (problem !== null) return refuseFields([problem]);
     const refusal = await this.#confirm(member, {
@@ -234,10 +262,19 @@ export class SignIn {
     return { device: this.#devices.cookieFor({ id: memberId, password: hash }) };
   }
 
-  /** Returns null when the password is right. Protects actions that a stolen session must not take. */
-  async confirmPassword(memberId: string, password: string): Promise<SignInRefusal | null> {
+  /**
+   * Returns null when the password is right. Protects actions that a stolen session must not take. A member without a
+   * password must have signed in a few minutes ago instead.
+   */
+  async confirmPassword(
+    memberId: string,
+    { password, isNew }: { password: string | undefined; isNew: boolean },
+  ): Promise<SignInRefusal | null> {
     const member = await findMemberById(this.#db, memberId);
-    return member === null ? ACCOUNT_GONE : this.#confirm(member, { password, field: 'password' });
+    if (member === null) return ACCOUNT_GONE;
+    if (!member.hasPassword) return isNew ? null : NOT_RECENT;
+    if (password === undefined) return PASSWORD_MISSING;
+    return this.#confirm(member, { password, field: 'password' });
   }
 
   async #confirm(
@@ -298,6 +335,10 @@ type NewOwner = { token: string; email: string; name: string; password: string }
 type CheckedLink = { sha256: Buffer; hash: string };
 /** `password` is the stored hash. */
 type Account = { id: string; password: string };
+
+function storedOf(member: MemberWithPassword | null): string | null {
+  return member?.hasPassword === true ? member.password : null;
+}
 
 /** Returns the path of a link for the first owner; null when there is an owner already. */
 export async function createOwnerLink(db: Database): Promise<string | null> {

@@ -98,6 +98,8 @@ test('only endpoints about the service itself, and the first ones of a session, 
     [
       'getSetup',
       'signIn',
+      'signInWithOidc',
+      'startOidcSignIn',
       'createOwner',
       'resetPassword',
       'acceptInvitation',

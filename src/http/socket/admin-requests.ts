@@ -194,6 +194,8 @@ function operatorSession(organizationId: string, chosen: ChosenScope | null): Se
     name: 'Operator',
     role: 'owner',
     totpEnabled: false,
+    hasPassword: false,
+    isNew: true,
     projectId: chosen?.project.id ?? null,
     keyId: null,
   };

@@ -289,7 +289,7 @@ function createApp(
     diagnose,
     domains,
     visits,
-    accounts: createHttpAccounts({ db, config, secrets, world, localUrl }),
+    accounts: createHttpAccounts({ db, config, secrets, world, log, localUrl }),
     templates: new TemplateService({ db }),
     suppressionsMaximum: new SuppressionsMaximum(world, config.suppressionsMax),
     attachmentUrls: new AttachmentUrls({ guard, resolver, world }),

@@ -57,6 +57,8 @@ const WITHOUT_SESSION: ReadonlySet<OperationId> = new Set<OperationId>([
   'getSetup',
   'resetPassword',
   'signIn',
+  'signInWithOidc',
+  'startOidcSignIn',
 ]);
 
 let onSignedOut = (): void => {};

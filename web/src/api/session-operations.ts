@@ -6,6 +6,8 @@ import type {
   DeletedView,
   EmailPreview,
   InvitationAcceptance,
+  OidcResponse,
+  OidcSignInBegun,
   OwnSessionList,
   OwnerCreation,
   PasswordChange,
@@ -116,6 +118,18 @@ export type SessionOperations = {
     body: TotpCode;
     result: RecoveryCodes;
   };
+  /** Begin to sign in with the identity provider */
+  startOidcSignIn: {
+    query: Record<never, never>;
+    body: undefined;
+    result: OidcSignInBegun;
+  };
+  /** Sign in with the identity provider */
+  signInWithOidc: {
+    query: Record<never, never>;
+    body: OidcResponse;
+    result: Session;
+  };
   /** Accept an invitation */
   acceptInvitation: {
     query: Record<never, never>;
@@ -158,6 +172,8 @@ export const SESSION_OPERATIONS = {
   removeTotp: ['DELETE', '/v1/session/totp'],
   beginTotp: ['POST', '/v1/session/totp'],
   confirmTotp: ['POST', '/v1/session/totp/confirm'],
+  startOidcSignIn: ['POST', '/v1/session/oidc/start'],
+  signInWithOidc: ['POST', '/v1/session/oidc'],
   acceptInvitation: ['POST', '/v1/invitations/accept'],
   listViews: ['GET', '/v1/views'],
   saveView: ['POST', '/v1/views'],

@@ -4,7 +4,7 @@
  */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import type { Totp, TotpSecret } from '../../../../sdk/src/api.ts';
+import type { PasswordConfirmation, Totp, TotpSecret } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
 import { saveAs } from '../../api/download.ts';
 import { sessionQuery } from '../../api/session.ts';
@@ -29,7 +29,7 @@ export function SecondFactor(): ReactNode {
   return (
     <Section
       title="Second factor"
-      about="Signing in requires a code from an authenticator app in addition to the password."
+      about="Signing in then also requires a code from an authenticator app."
     >
       {totp.isPending && <RowsSkeleton rows={1} />}
       {totp.isError && <Problem error={totp.error} retry={() => void totp.refetch()} />}
@@ -48,7 +48,7 @@ function State({ totp }: { totp: Totp }): ReactNode {
     void cache.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
   };
   const remove = async (form: FormData): Promise<void> => {
-    await call('removeTotp', { body: { password: textOf(form, 'password') } });
+    await call('removeTotp', { body: passwordIn(form) });
     close();
   };
   return (
@@ -78,7 +78,7 @@ function State({ totp }: { totp: Totp }): ReactNode {
       </Dialog>
       <Dialog isOpen={open === 'off'} onClose={close} title="Switch the second factor off?">
         <ActionForm action="Switch off" look="danger" send={remove}>
-          <p>You then sign in with your password only. Your recovery codes stop working.</p>
+          <p>You then sign in without a code. Your recovery codes stop working.</p>
           <PasswordField />
         </ActionForm>
       </Dialog>
@@ -86,7 +86,18 @@ function State({ totp }: { totp: Totp }): ReactNode {
   );
 }
 
+/** A member without a password must have signed in a few minutes ago instead. */
+function passwordIn(form: FormData): PasswordConfirmation {
+  return form.has('password') ? { password: textOf(form, 'password') } : {};
+}
+
 function PasswordField(): ReactNode {
+  const { data: session } = useQuery(sessionQuery);
+  if (session?.member.has_password === false) {
+    return (
+      <p className="text-muted">You have no password here, so a recent sign-in confirms this.</p>
+    );
+  }
   return (
     <Field
       label="Password"
@@ -102,7 +113,7 @@ function SwitchOn({ onDone }: { onDone: () => void }): ReactNode {
   const [secret, setSecret] = useState<TotpSecret | null>(null);
   const [codes, setCodes] = useState<string[] | null>(null);
   const begin = async (form: FormData): Promise<void> => {
-    setSecret(await call('beginTotp', { body: { password: textOf(form, 'password') } }));
+    setSecret(await call('beginTotp', { body: passwordIn(form) }));
   };
   const confirm = async (form: FormData): Promise<void> => {
     const confirmed = await call('confirmTotp', { body: { code: textOf(form, 'code') } });

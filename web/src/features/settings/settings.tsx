@@ -19,11 +19,11 @@ import { SecondFactor } from './second-factor.tsx';
 export function SettingsScreen(): ReactNode {
   const { data: session } = useQuery(sessionQuery);
   if (!session) return null;
-  const { name, email, role } = session.member;
+  const { name, email, role, has_password: hasPassword } = session.member;
   return (
     <>
       <PageHead title="Settings" about={`${name} (${email}), ${role}`} />
-      <PasswordSection />
+      {hasPassword && <PasswordSection />}
       <SecondFactor />
       <Sessions />
     </>

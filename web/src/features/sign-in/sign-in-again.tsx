@@ -9,6 +9,7 @@ import { call, signedInAgain } from '../../api/client.ts';
 import { coverPage, usePageCovered } from '../../api/cover.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { PasswordForm } from './forms.tsx';
+import { ProviderLink } from './provider.tsx';
 
 export function SignInAgain(): ReactNode {
   return usePageCovered() ? <Cover /> : null;
@@ -50,6 +51,7 @@ function Cover(): ReactNode {
           {...(before && { email: before.member.email })}
           onSignedIn={goOn}
         />
+        <ProviderLink />
       </div>
     </dialog>,
     document.body,

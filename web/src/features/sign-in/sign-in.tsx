@@ -8,9 +8,10 @@ import { setupQuery } from '../../api/session.ts';
 import { Field, textOf } from '../../ui/field.tsx';
 import { Problem } from '../../ui/states.tsx';
 import { PasswordForm, SignInForm } from './forms.tsx';
+import { FromProvider, pageBeforeProvider, ProviderButton } from './provider.tsx';
 
 /** A link ends with its purpose and token. The fragment of a URL reaches no server and no log. */
-const LINK = /^#(first|reset|invitation)=(.+)$/;
+const LINK = /^#(first|reset|invitation|oidc)=(.+)$/;
 
 export function SignIn(): ReactNode {
   const [, purpose, token] = LINK.exec(location.hash) ?? [];
@@ -24,19 +25,24 @@ export function SignIn(): ReactNode {
       {token !== undefined && purpose === 'first' && <FirstOwner token={token} />}
       {token !== undefined && purpose === 'reset' && <NewPassword token={token} />}
       {token !== undefined && purpose === 'invitation' && <Invited token={token} />}
+      {token !== undefined && purpose === 'oidc' && <Returned response={token} />}
     </main>
   );
 }
 
 function WithoutLink(): ReactNode {
   const goOn = useContinue();
+  const { to = '/' } = useSearch({ from: '/sign-in' });
   const setup = useQuery(setupQuery);
   if (setup.isError) return <Problem error={setup.error} retry={() => void setup.refetch()} />;
   if (setup.isPending) return null;
   return setup.data.needs_owner ? (
     <NoOwnerYet />
   ) : (
-    <PasswordForm about="Use your Letterhaus account." onSignedIn={goOn} />
+    <>
+      <PasswordForm about="Use your Letterhaus account." onSignedIn={goOn} />
+      <ProviderButton to={to} />
+    </>
   );
 }
 
@@ -44,14 +50,21 @@ function WithoutLink(): ReactNode {
 function useContinue(): () => Promise<void> {
   const cache = useQueryClient();
   const navigate = useNavigate();
-  const { to = '/' } = useSearch({ from: '/sign-in' });
+  const search = useSearch({ from: '/sign-in' });
   return async () => {
+    const to = pageBeforeProvider() ?? search.to ?? '/';
     cache.clear();
     signedInAgain();
     coverPage(false);
     // Only paths of the dashboard.
     await navigate({ to: to.startsWith('/') && !to.startsWith('//') ? to : '/' });
   };
+}
+
+/** The identity provider has sent the browser back. */
+function Returned({ response }: { response: string }): ReactNode {
+  const goOn = useContinue();
+  return <FromProvider response={decodeURIComponent(response)} onSignedIn={goOn} />;
 }
 
 function PasswordToChoose(): ReactNode {
@@ -71,19 +84,22 @@ function PasswordToChoose(): ReactNode {
 function Invited({ token }: { token: string }): ReactNode {
   const goOn = useContinue();
   return (
-    <SignInForm
-      onSignedIn={goOn}
-      title="Welcome to Letterhaus"
-      about="You have been invited. Choose a password for your account."
-      action="Create account"
-      send={(form) => {
-        const body = { token, name: textOf(form, 'name'), password: textOf(form, 'password') };
-        return call('acceptInvitation', { body });
-      }}
-    >
-      <Field label="Name" name="name" autoComplete="name" required autoFocus />
-      <PasswordToChoose />
-    </SignInForm>
+    <>
+      <SignInForm
+        onSignedIn={goOn}
+        title="Welcome to Letterhaus"
+        about="You have been invited. Choose a password for your account."
+        action="Create account"
+        send={(form) => {
+          const body = { token, name: textOf(form, 'name'), password: textOf(form, 'password') };
+          return call('acceptInvitation', { body });
+        }}
+      >
+        <Field label="Name" name="name" autoComplete="name" required autoFocus />
+        <PasswordToChoose />
+      </SignInForm>
+      <ProviderButton to="/" />
+    </>
   );
 }
 

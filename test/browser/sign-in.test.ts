@@ -1,0 +1,90 @@
+/** Signing in with an identity provider on the pages, in a real browser. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { OWNER, ownerOf, currentCode, tokenOf } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import { assertAccessible, buildDashboard, openPage } from '../support/dashboard.ts';
+import { startIdentityProvider } from '../support/identity-provider.ts';
+import { startService } from '../support/service.ts';
+
+await buildDashboard();
+const idp = await startIdentityProvider();
+const [service, browser] = await Promise.all([startService({ env: idp.env }), startBrowser()]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+  await idp[Symbol.asyncDispose]();
+});
+idp.serve(service.url);
+const owner = await ownerOf(service);
+const project: string = (await owner.get('/v1/session')).body.projects[0].id;
+const SETTINGS = `${service.url}/dashboard/${project}/test/settings`;
+const BUTTON = 'Sign in with Acme Login';
+
+function account(login: string, email: string): void {
+  idp.accounts.set(login, { email, email_verified: true, name: 'Jo Doe' });
+  idp.signInAs(login);
+}
+
+test('a member signs in with the provider and gets the page that was asked for', async () => {
+  account('olga', OWNER.email);
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.goto(SETTINGS);
+  await page.getByRole('button', { name: BUTTON }).waitFor();
+  await assertAccessible(page);
+  await page.getByRole('button', { name: BUTTON }).click();
+  await page.getByText('this session').waitFor();
+  assert.equal(page.url(), SETTINGS);
+});
+
+test('an invited person accepts with the provider, has no password, and adds a second factor', async () => {
+  const { body } = await owner.post('/v1/invitations', { email: 'jo@acme.test', role: 'viewer' });
+  account('jo', 'jo@acme.test');
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.goto(`${service.url}/sign-in#invitation=${tokenOf(body.url)}`);
+  await page.getByRole('button', { name: BUTTON }).click();
+  await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
+  await page.goto(SETTINGS);
+  await page.getByText('this session').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Change password' }).count(), 0);
+  await page.getByRole('button', { name: 'Switch on' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('a recent sign-in confirms this').waitFor();
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  const secret = (await dialog.getByLabel('secret', { exact: true }).textContent())!;
+  await dialog.getByLabel('Code from the app').fill(await currentCode(service, secret));
+  await dialog.getByRole('button', { name: 'Switch on' }).click();
+  await dialog.getByRole('button', { name: 'I have saved them' }).click();
+
+  await page.context().clearCookies();
+  await page.goto(SETTINGS);
+  await page.getByRole('button', { name: BUTTON }).click();
+  await page.getByLabel('Code').fill('000000x');
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByRole('alert').getByText('This code is wrong').waitFor();
+  await assertAccessible(page);
+  await service.clock.advance({ seconds: 60 });
+  await page.getByLabel('Code').fill(await currentCode(service, secret));
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByText('this session').waitFor();
+  assert.equal(page.url(), SETTINGS);
+});
+
+test('a person without an invitation, and a provider that is down, get a sentence and a way back', async () => {
+  account('stranger', 'stranger@acme.test');
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await page.goto(`${service.url}/dashboard/sign-in`);
+  await page.getByRole('button', { name: BUTTON }).click();
+  await page.getByRole('alert').getByText('ask for an invitation').waitFor();
+  await assertAccessible(page);
+  await page.getByRole('link', { name: 'Back to sign-in' }).click();
+  await page.getByRole('button', { name: BUTTON }).waitFor();
+  await service.restart();
+  idp.isDown = true;
+  await page.goto(`${service.url}/dashboard/sign-in`);
+  await page.getByRole('button', { name: BUTTON }).click();
+  await page.getByRole('alert').getByText('Acme Login does not respond').waitFor();
+});
