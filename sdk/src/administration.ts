@@ -49,6 +49,14 @@ export class Members extends Resource {
   revokeInvitation(id: string) {
     return this.call('revokeInvitation', { id });
   }
+
+  signInPolicy() {
+    return this.call('getSignInPolicy');
+  }
+
+  setSignInPolicy(change: Body<'updateSignInPolicy'>) {
+    return this.call('updateSignInPolicy', {}, change);
+  }
 }
 
 export class AuditLog extends Resource {

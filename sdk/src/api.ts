@@ -304,6 +304,14 @@ export type DeletedMember = {
   deleted: boolean;
 };
 
+export type DeletedPasskey = {
+  object: 'passkey';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
 export type DeletedSession = {
   object: 'session';
   /** The deleted object. */
@@ -1386,6 +1394,75 @@ export type OwnerCreation = {
   password: string;
 };
 
+export type Passkey = {
+  object: 'passkey';
+  /** The passkey. */
+  id: string;
+  /** Your name for it. */
+  name: string;
+  /** Time of creation. */
+  created_at: string;
+  /** Time of the last sign-in with it, or null before the first. */
+  last_used_at: string | null;
+};
+
+export type PasskeyAddition = {
+  /** Your name for it. */
+  name: string;
+  /** `clientDataJSON`. In base64url. */
+  client_data: string;
+  /** `authenticatorData`. In base64url. */
+  authenticator_data: string;
+  /** `getPublicKey()`: SubjectPublicKeyInfo. In base64url. */
+  public_key: string;
+  /** `getPublicKeyAlgorithm()`. */
+  algorithm: number;
+};
+
+export type PasskeyCreation = {
+  object: 'passkey_creation';
+  /** Challenge to sign. In base64url. */
+  challenge: string;
+  /** Host that the passkey belongs to. */
+  host: string;
+  /** Id of the member for the authenticator. In base64url. */
+  user_id: string;
+  /** Address of the member. */
+  user_email: string;
+  /** Name of the member. */
+  user_name: string;
+  /** COSE numbers of the algorithms, best first. */
+  algorithms: number[];
+  /** Ids of the credentials that you have already, in base64url. */
+  known_credential_ids: string[];
+};
+
+export type PasskeyList = {
+  object: 'list';
+  data: Passkey[];
+  /** True when the list continues in this direction. */
+  has_more: boolean;
+};
+
+export type PasskeyRequest = {
+  object: 'passkey_request';
+  /** Challenge to sign. In base64url. */
+  challenge: string;
+  /** Host that the passkey belongs to. */
+  host: string;
+};
+
+export type PasskeyResponse = {
+  /** `rawId`. In base64url. */
+  credential_id: string;
+  /** `clientDataJSON`. In base64url. */
+  client_data: string;
+  /** `authenticatorData`. In base64url. */
+  authenticator_data: string;
+  /** `signature`. In base64url. */
+  signature: string;
+};
+
 export type PasswordChange = {
   /** Your current password. */
   current_password: string;
@@ -2145,6 +2222,8 @@ export type Session = {
   environments: Array<'live' | 'test'>;
   /** True when signing in requires a code. */
   totp_enabled: boolean;
+  /** True while the member has to set up the second factor that the installation requires. */
+  must_enrol: boolean;
   /** Time of the sign-in. */
   created_at: string;
   /** Time of expiry unless the session is used before. */
@@ -2176,6 +2255,8 @@ export type Setup = {
     /** Name of the identity provider. */
     name: string;
   } | null;
+  /** True when the dashboard has a host name, which passkeys need. */
+  passkeys: boolean;
 };
 
 export type SharedEmail = {
@@ -2186,6 +2267,21 @@ export type SharedEmail = {
   url: string;
   /** Expiry of the link. */
   expires_at: string;
+};
+
+export type SignInPolicy = {
+  object: 'sign_in_policy';
+  /** True when every member needs a second factor. */
+  second_factor_required: boolean;
+  /** Time since when it is required, or null. */
+  second_factor_required_at: string | null;
+  /** Number of members who have neither an authenticator app nor a passkey. */
+  members_without_second_factor: number;
+};
+
+export type SignInPolicyChange = {
+  /** True when every member needs a second factor. */
+  second_factor_required: boolean;
 };
 
 /** Last reply or error about the recipient. */
@@ -3431,6 +3527,18 @@ export type Operations = {
     body: undefined;
     result: Limits;
   };
+  /** Show the sign-in policy */
+  getSignInPolicy: {
+    query: Record<never, never>;
+    body: undefined;
+    result: SignInPolicy;
+  };
+  /** Require a second factor */
+  updateSignInPolicy: {
+    query: Record<never, never>;
+    body: SignInPolicyChange;
+    result: SignInPolicy;
+  };
   /** List members */
   listMembers: {
     query: {
@@ -3769,6 +3877,8 @@ export const OPERATIONS = {
   createProject: ['POST', '/v1/projects'],
   updateProject: ['PATCH', '/v1/projects/{id}'],
   getLimits: ['GET', '/v1/limits'],
+  getSignInPolicy: ['GET', '/v1/operator/sign-in-policy'],
+  updateSignInPolicy: ['PATCH', '/v1/operator/sign-in-policy'],
   listMembers: ['GET', '/v1/members'],
   updateMember: ['PATCH', '/v1/members/{id}'],
   removeMember: ['DELETE', '/v1/members/{id}'],

@@ -12,6 +12,7 @@ import { KeyCache } from './keys/key-cache.ts';
 import { KeyUsage } from './keys/key-usage.ts';
 import { CALLBACK_PATH, IdentityProvider } from './oidc/identity-provider.ts';
 import { type OidcProgress, OidcSignIn } from './oidc/oidc-sign-in.ts';
+import { type PasskeyProgress, Passkeys } from './passkeys/passkeys.ts';
 import { Sessions } from './sessions/http-sessions.ts';
 import { Devices } from './sign-in/devices.ts';
 import { Passwords } from './sign-in/passwords.ts';
@@ -29,6 +30,7 @@ export type HttpAccounts = {
   signIn: SignIn;
   /** null: members sign in with passwords only. */
   oidc: OidcSignIn | null;
+  passkeys: Passkeys;
 };
 
 type Context = {
@@ -61,6 +63,13 @@ export function createHttpAccounts(context: Context): HttpAccounts {
     secondFactor,
     signIn,
     oidc: createOidc(context, { limiter, secondFactor, signIn }),
+    passkeys: new Passkeys({
+      db,
+      limiter,
+      signIn,
+      sealed: new SealedText<PasskeyProgress>(context, 'passkey'),
+      siteUrl: config.publicUrl ?? context.localUrl,
+    }),
   };
 }
 

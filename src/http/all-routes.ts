@@ -23,6 +23,8 @@ import { registerLimitRoutes } from '../accounts/limits/routes.ts';
 import { registerSessionRoutes } from '../accounts/sessions/routes.ts';
 import { registerTotpRoutes } from '../accounts/sessions/totp-routes.ts';
 import { registerOidcRoutes } from '../accounts/oidc/routes.ts';
+import { registerPasskeyRoutes } from '../accounts/passkeys/routes.ts';
+import { registerPolicyRoutes } from '../accounts/sessions/policy-routes.ts';
 import { registerMemberRoutes } from '../accounts/members/routes.ts';
 import { registerAuditRoutes } from '../accounts/audit/routes.ts';
 import { registerOperatorRoutes } from '../operator/routes.ts';
@@ -71,6 +73,8 @@ export function registerAllRoutes(
   registerSessionRoutes(app, services);
   registerTotpRoutes(app, services);
   registerOidcRoutes(app, services);
+  registerPasskeyRoutes(app, services);
+  registerPolicyRoutes(app, services);
   registerMemberRoutes(app, services);
   registerAuditRoutes(app, services);
   registerOperatorRoutes(app, services);

@@ -33,6 +33,9 @@ const VIEWER_OPERATIONS = [
   'beginTotp',
   'confirmTotp',
   'removeTotp',
+  'startPasskey',
+  'addPasskey',
+  'removePasskey',
 ];
 
 test('a viewer changes nothing', () => {

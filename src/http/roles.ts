@@ -57,6 +57,10 @@ const VIEWER_OPERATIONS = [
   'beginTotp',
   'confirmTotp',
   'removeTotp',
+  'listPasskeys',
+  'startPasskey',
+  'addPasskey',
+  'removePasskey',
 ] as const;
 
 const DEVELOPER_OPERATIONS = [
@@ -116,6 +120,8 @@ const ADMIN_OPERATIONS = [
 /** Operations on the installation, for owners of the first organization (operators.ts). */
 const OWNER_OPERATIONS = [
   'getStatus',
+  'getSignInPolicy',
+  'updateSignInPolicy',
   'getDoctor',
   'runDoctor',
   'listInstallationProjects',
@@ -180,6 +186,26 @@ export const OWN_SESSION_OPERATIONS: ReadonlySet<string> = new Set<Operation>([
   'beginTotp',
   'confirmTotp',
   'removeTotp',
+  'listPasskeys',
+  'startPasskey',
+  'addPasskey',
+  'removePasskey',
+]);
+
+/** Operations of a member who has yet to set up the second factor that the installation requires. */
+export const ENROLMENT_OPERATIONS: ReadonlySet<string> = new Set<Operation>([
+  'getSession',
+  'endSession',
+  'endAllSessions',
+  'listSessions',
+  'endOwnSession',
+  'changePassword',
+  'getTotp',
+  'beginTotp',
+  'confirmTotp',
+  'listPasskeys',
+  'startPasskey',
+  'addPasskey',
 ]);
 
 /** Operations that an operator on the machine may use in the operator's project, beside OPERATOR_KEY_OPERATIONS. */

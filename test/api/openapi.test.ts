@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
 import { ENDPOINTS, operatorResponses } from '../support/api-operations.ts';
 import { Browser, OWNER, currentCode, tokenOf } from '../support/browser.ts';
+import { Authenticator } from '../support/authenticator.ts';
 import { startIdentityProvider } from '../support/identity-provider.ts';
 import type { ApiResponse, RequestOptions, Service } from '../support/service.ts';
 import { startService } from '../support/service.ts';
@@ -38,6 +39,7 @@ const idp = await startIdentityProvider();
 const service = await startService({
   env: {
     ...idp.env,
+    LETTERHAUS_PUBLIC_URL: 'https://mail.acme.test',
     LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
     LETTERHAUS_LIMIT_AUTH: '1000/60',
     LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
@@ -47,7 +49,7 @@ after(async () => {
   await service[Symbol.asyncDispose]();
   await idp[Symbol.asyncDispose]();
 });
-idp.serve(service.url);
+idp.serve('https://mail.acme.test');
 
 const served = await service.request('GET', '/openapi.json', { key: null });
 const document = served.body as Document;
@@ -341,6 +343,17 @@ test('responses about sessions are as documented', async () => {
   const response = await idp.authorize(begun.url, 'owner');
   await asks('signInWithOidc', {}, { response });
   await asks('signInWithOidc', {}, { response });
+  const authenticator = new Authenticator();
+  const options = { origin: 'https://mail.acme.test' };
+  const { body: creation } = await asks('startPasskey', {}, { password });
+  const added = { name: 'Phone', ...authenticator.create(creation, options) };
+  const { body: passkey } = await asks('addPasskey', {}, added);
+  await asks('addPasskey', {}, added);
+  await asks('listPasskeys');
+  const { body: wanted } = await asks('startPasskeySignIn', {}, {});
+  await asks('signInWithPasskey', {}, authenticator.use(wanted, options));
+  await asks('signInWithPasskey', {}, authenticator.use(wanted, options));
+  await asks('removePasskey', passkey, { password });
   const changed = { current_password: password, password: 'a different passphrase' };
   await asks('changePassword', {}, changed);
   const { body: project } = await asks('createProject', {}, { name: 'Shop' });

@@ -1,15 +1,19 @@
-/** Signing in with an identity provider on the pages, in a real browser. */
+/** Signing in with an identity provider and with passkeys on the pages, in a real browser. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { OWNER, ownerOf, currentCode, tokenOf } from '../support/browser.ts';
+import type { Page } from 'playwright-core';
 import { startBrowser } from '../support/chromium.ts';
-import { assertAccessible, buildDashboard, openPage } from '../support/dashboard.ts';
+import { assertAccessible, buildDashboard, openPage, signedIn } from '../support/dashboard.ts';
 import { startIdentityProvider } from '../support/identity-provider.ts';
 import { startService } from '../support/service.ts';
 
 await buildDashboard();
 const idp = await startIdentityProvider();
-const [service, browser] = await Promise.all([startService({ env: idp.env }), startBrowser()]);
+const [service, browser] = await Promise.all([
+  startService({ env: { ...idp.env, HOST: 'localhost' } }),
+  startBrowser(),
+]);
 after(async () => {
   await browser[Symbol.asyncDispose]();
   await service[Symbol.asyncDispose]();
@@ -20,6 +24,12 @@ const owner = await ownerOf(service);
 const project: string = (await owner.get('/v1/session')).body.projects[0].id;
 const SETTINGS = `${service.url}/dashboard/${project}/test/settings`;
 const BUTTON = 'Sign in with Acme Login';
+
+async function signIn(page: Page): Promise<void> {
+  await page.getByLabel('Email', { exact: true }).fill(OWNER.email);
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+}
 
 function account(login: string, email: string): void {
   idp.accounts.set(login, { email, email_verified: true, name: 'Jo Doe' });
@@ -70,6 +80,83 @@ test('an invited person accepts with the provider, has no password, and adds a s
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByText('this session').waitFor();
   assert.equal(page.url(), SETTINGS);
+});
+
+/** Gives the page an authenticator of its own, as if somebody touched it at once. */
+async function addAuthenticator(page: Page): Promise<void> {
+  const client = await page.context().newCDPSession(page);
+  await client.send('WebAuthn.enable');
+  await client.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+}
+
+test('a member adds a passkey, signs in with it, and removes it', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await addAuthenticator(page);
+  await page.goto(SETTINGS);
+  await signIn(page);
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('Laptop');
+  await dialog.getByLabel('Password').fill(OWNER.password);
+  await assertAccessible(page);
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  const table = page.getByRole('table', { name: 'Passkeys' });
+  await table.getByText('Laptop').waitFor();
+  await table.getByText('never').waitFor();
+
+  await page.context().clearCookies();
+  await page.goto(SETTINGS);
+  await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
+  await page.getByRole('button', { name: 'Remove the passkey Laptop' }).click();
+  assert.equal(page.url(), SETTINGS);
+  await dialog.getByLabel('Password').fill(OWNER.password);
+  await dialog.getByRole('button', { name: 'Remove' }).click();
+  await table.waitFor({ state: 'detached' });
+
+  await page.context().clearCookies();
+  await page.goto(SETTINGS);
+  await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
+  await page.getByRole('alert').getByText('This passkey is not known here').waitFor();
+});
+
+test('an owner requires a second factor; a member without one adds a passkey and continues', async () => {
+  const { body } = await owner.post('/v1/session/totp', { password: OWNER.password });
+  const code = await currentCode(service, body.secret);
+  assert.equal((await owner.post('/v1/session/totp/confirm', { code })).status, 200);
+  await using own = await openPage(browser, service);
+  await own.page.context().addCookies(signedIn(service, owner));
+  await own.page.goto(SETTINGS.replace('settings', 'members'));
+  await own.page.getByRole('button', { name: 'Require a second factor' }).click();
+  await assertAccessible(own.page);
+  await own.page.getByRole('dialog').getByRole('button', { name: 'Require', exact: true }).click();
+  await own.page.getByText('Every member needs an authenticator app or a passkey.').waitFor();
+
+  const invited = await owner.post('/v1/invitations', { email: 'kim@acme.test', role: 'viewer' });
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  await addAuthenticator(page);
+  await page.goto(`${service.url}/sign-in#invitation=${tokenOf(invited.body.url)}`);
+  await page.getByLabel('Name').fill('Kim');
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Create account' }).click();
+  await page.getByRole('heading', { name: 'Set up a second factor' }).waitFor();
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('Phone');
+  await dialog.getByLabel('Password').fill(OWNER.password);
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
 });
 
 test('a person without an invitation, and a provider that is down, get a sentence and a way back', async () => {

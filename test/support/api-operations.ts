@@ -49,6 +49,16 @@ export const ENDPOINTS = `
   GET /v1/session/setup
   POST /v1/session
   POST /v1/session/owner
+  POST /v1/session/oidc
+  POST /v1/session/oidc/start
+  POST /v1/session/passkey
+  POST /v1/session/passkey/start
+  GET /v1/session/passkeys
+  POST /v1/session/passkeys
+  POST /v1/session/passkeys/start
+  DELETE /v1/session/passkeys/{id}
+  GET /v1/operator/sign-in-policy
+  PATCH /v1/operator/sign-in-policy
   POST /v1/session/reset
   POST /v1/session/password
   DELETE /v1/session
@@ -136,6 +146,9 @@ export async function operatorResponses(
   project: { id: string },
 ): Promise<void> {
   await asks('getStatus');
+  await asks('getSignInPolicy');
+  await asks('updateSignInPolicy', {}, { second_factor_required: true });
+  await asks('updateSignInPolicy', {}, { second_factor_required: false });
   await asks('getDoctor');
   await asks('runDoctor');
   await asks('listInstallationProjects');

@@ -9,6 +9,8 @@ import * as members from '../../src/accounts/members/member-store.ts';
 import { findOrganizationName, renameProject } from '../../src/accounts/projects/project-store.ts';
 import * as sessions from '../../src/accounts/sessions/session-store.ts';
 import * as identities from '../../src/accounts/oidc/identity-store.ts';
+import * as passkeys from '../../src/accounts/passkeys/passkey-store.ts';
+import * as policy from '../../src/accounts/sessions/policy-store.ts';
 import * as challenges from '../../src/accounts/progress/challenge-store.ts';
 import * as links from '../../src/accounts/sign-in/link-store.ts';
 import * as totp from '../../src/accounts/sign-in/totp-store.ts';
@@ -47,6 +49,7 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await links.useLink(db, { sha256, purpose });
   await links.deleteExpiredLinks(db, 500);
   await useIdentities({ db }, member.id);
+  await usePasskeys({ db }, member.id);
   await useViews({ db, sender }, member.id);
   await members.deleteMember(db, member.id);
   await returnAuthAttempt(db, ['192.0.2.1'], { max: 20, windowS: 60 });
@@ -60,6 +63,22 @@ async function useIdentities({ db }: Pick<Stage, 'db'>, memberId: string): Promi
   await identities.unlinkIdentity(db, memberId);
   await challenges.useChallenge(db, Buffer.from(newId()));
   await challenges.deleteExpiredChallenges(db, 500);
+}
+
+async function usePasskeys({ db }: Pick<Stage, 'db'>, memberId: string): Promise<void> {
+  const credentialId = Buffer.from(newId());
+  const key = { credentialId, publicKey: Buffer.from('key'), algorithm: -7, signCount: 0 };
+  const options = { sessionId: newId(), max: 20 };
+  const added = (await passkeys.addPasskey(db, { memberId, ...key, name: 'Phone' }, options))!;
+  await passkeys.listPasskeys(db, memberId);
+  await passkeys.listCredentialIds(db, memberId);
+  await passkeys.findPasskey(db, credentialId);
+  await passkeys.recordUse(db, added.id, 1);
+  await policy.requireSecondFactor(db);
+  await policy.readPolicy(db);
+  await policy.readFactors(db, memberId);
+  await policy.makeSecondFactorOptional(db);
+  await passkeys.removePasskey(db, memberId, added.id);
 }
 
 async function useViews({ db, sender }: Pick<Stage, 'db' | 'sender'>, memberId: string) {
@@ -115,7 +134,7 @@ async function useSessions({
   memberId,
 }: Pick<Stage, 'db'> & { scope: sessions.RequestedScope; memberId: string }): Promise<void> {
   const [sha256, after] = [Buffer.from(newId()), Buffer.from(newId())];
-  const begun = { memberId, sha256, network: '192.0.2.0', userAgent: null };
+  const begun = { memberId, sha256, network: '192.0.2.0', userAgent: null, hasSecondFactor: false };
   const id = await sessions.createSession(db, begun);
   await sessions.findSession(db, sha256, scope);
   await sessions.findSessionById(db, id, scope);

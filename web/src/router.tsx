@@ -59,6 +59,17 @@ const signIn = createRoute({
   component: SignIn,
 });
 
+/** For members who have yet to set up the second factor that the installation requires. */
+const enrol = createRoute({
+  getParentRoute: () => root,
+  path: '/enrol',
+  beforeLoad: async () => {
+    const session = await queries.ensureQueryData(sessionQuery);
+    if (!session) throw redirect({ to: '/sign-in' });
+  },
+  component: lazyRouteComponent(() => import('./features/settings/enrolment.tsx'), 'Enrolment'),
+});
+
 const start = createRoute({
   getParentRoute: () => root,
   path: '/',
@@ -76,6 +87,7 @@ const scoped = createRoute({
   beforeLoad: async ({ params, location }) => {
     const session = await queries.ensureQueryData(sessionQuery);
     if (!session) throw redirect({ to: '/sign-in', search: { to: location.href } });
+    if (session.must_enrol) throw redirect({ to: '/enrol' });
     const scope = params as Scope;
     const isThere =
       session.projects.some(({ id }) => id === scope.project) &&
@@ -272,7 +284,7 @@ const screens = [
 ];
 
 export const router = createRouter({
-  routeTree: root.addChildren([start, signIn, scoped.addChildren(screens)]),
+  routeTree: root.addChildren([enrol, start, signIn, scoped.addChildren(screens)]),
   basepath: '/dashboard',
   // All values are texts; as JSON, those that look like numbers would be in quotes.
   parseSearch: parseSearchWith(String),

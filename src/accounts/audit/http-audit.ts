@@ -17,13 +17,20 @@ import type { App, HttpServices } from '../../http/services.ts';
 const SESSION_STARTS = [
   'signIn',
   'signInWithOidc',
+  'signInWithPasskey',
   'createOwner',
   'resetPassword',
   'acceptInvitation',
 ];
 
 /** Operations that change nothing, or only what one member sees. */
-const CHANGES_NOTHING = new Set(['saveView', 'deleteView', 'previewTemplate', 'translateTemplate']);
+const CHANGES_NOTHING = new Set([
+  'saveView',
+  'deleteView',
+  'previewTemplate',
+  'translateTemplate',
+  'startPasskey',
+]);
 
 /** Operations that are recorded when a key runs them. */
 const RECORDED_FOR_KEYS: ReadonlySet<string> = new Set([

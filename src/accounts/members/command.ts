@@ -53,6 +53,35 @@ export function describeMembers(members: Command, cli: Cli): void {
   })
     .argument('<member>', 'address or id')
     .option('--yes', 'do not ask for confirmation');
+  apiCommand(members, cli, {
+    name: 'policy',
+    about: 'show whether every member needs a second factor, or change it',
+    examples: ['members policy', 'members policy --second-factor required'],
+    environment: 'none',
+    run: policy,
+  }).addOption(
+    new Option(
+      '--second-factor <rule>',
+      'required: ends the sessions of members without one',
+    ).choices(POLICIES),
+  );
+}
+
+const POLICIES = ['required', 'optional'] as const;
+
+async function policy(
+  { client }: Api,
+  { secondFactor }: ApiOptions & { secondFactor?: (typeof POLICIES)[number] },
+): Promise<CommandResult> {
+  const { members } = client;
+  const data =
+    secondFactor === undefined
+      ? await members.signInPolicy()
+      : await members.setSignInPolicy({ second_factor_required: secondFactor === 'required' });
+  const rule = data.second_factor_required
+    ? 'Every member needs a second factor.'
+    : 'Each member decides whether to have a second factor.';
+  return { data, text: `${rule} Members without one: ${data.members_without_second_factor}.` };
 }
 
 const MEMBERS_MAX = 10_000;

@@ -118,6 +118,9 @@ export class OidcSignIn {
     }
     const member = await findMemberById(db, memberId);
     if (member === null) return { result: ACCOUNT_GONE, progress: null };
-    return { result: await signIn.startSession(member, origin), progress: null };
+    return {
+      result: await signIn.startSession(member, origin, { hasSecondFactor }),
+      progress: null,
+    };
   }
 }

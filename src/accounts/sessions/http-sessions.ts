@@ -14,6 +14,7 @@ import { limitRefusal } from '../../core/limits.ts';
 import { type Refusal, noSuch } from '../../core/refusals.ts';
 import { includesRole, type Role } from '../../core/member-roles.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../core/scope.ts';
+import { ENROLMENT_OPERATIONS } from '../../http/roles.ts';
 import { clientOf, networkOf } from '../../net/ip-addresses.ts';
 import { isId } from '../../database/ids.ts';
 import { findOrCreateMemberKey } from '../keys/key-store.ts';
@@ -73,6 +74,10 @@ const SIGNED_OUT: Refusal = {
 const NEEDS_SESSION: Refusal = {
   refused: 'authorization_error',
   message: 'Only members signed in to the dashboard can do this, not API keys.',
+};
+const MUST_ENROL: Refusal = {
+  refused: 'authorization_error',
+  message: 'This installation requires a second factor. Set up yours in the dashboard first.',
 };
 const OTHER_ORIGIN: Refusal = {
   refused: 'authorization_error',
@@ -197,7 +202,7 @@ export class Sessions {
   /** Returns the same caller while the session exists. For connections that stay open. */
   async findCaller(id: string, { projectId, environment }: Scope): Promise<Caller | null> {
     const session = await findSessionById(this.#options.db, id, { projectId, environment });
-    return session && callerOfSession(session, environment);
+    return session && !session.mustEnrol ? callerOfSession(session, environment) : null;
   }
 
   async #check(
@@ -241,6 +246,8 @@ export class Sessions {
     { leastRole, scope }: { leastRole: Role; scope: RequestedScope },
   ): Refusal | null {
     if (!isReadOnly(request) && !this.#isSameOrigin(request)) return OTHER_ORIGIN;
+    const { operationId = '' } = request.routeOptions.schema ?? {};
+    if (session.mustEnrol && !ENROLMENT_OPERATIONS.has(operationId)) return MUST_ENROL;
     if (!includesRole(session.role, leastRole)) return refuseRole(session.role, leastRole);
     const needsProject = request.routeOptions.config.access !== 'session';
     const lacksProject = session.projectId === null && (needsProject || scope.projectId !== null);

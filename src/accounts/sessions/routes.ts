@@ -43,6 +43,7 @@ const SIGN_IN_PATH = '/v1/session';
 const WAYS: ReadonlyMap<string, RefusedLogIn['way']> = new Map([
   [SIGN_IN_PATH, 'password'],
   ['/v1/session/oidc', 'oidc'],
+  ['/v1/session/passkey', 'passkey'],
 ]);
 
 export function registerSessionRoutes(app: App, services: HttpServices): void {
@@ -74,6 +75,7 @@ function registerSignIn(app: App, services: HttpServices): void {
       object: 'setup' as const,
       needs_owner: !(await hasOwner(db)),
       oidc: accounts.oidc === null ? null : { name: accounts.oidc.name },
+      passkeys: accounts.passkeys.areAvailable,
     }),
   });
 
@@ -327,6 +329,7 @@ async function readSessionResponse({ db }: HttpServices, state: SessionState) {
     projects: projects.toReversed().map((project) => ({ id: project.id, name: project.name })),
     environments: ['live' as const, 'test' as const],
     totp_enabled: state.totpEnabled,
+    must_enrol: state.mustEnrol,
     created_at: state.createdAt.toISOString(),
     expires_at: state.expiresAt.toISOString(),
   };

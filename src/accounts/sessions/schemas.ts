@@ -120,6 +120,11 @@ export const session = z
       'Values for the header Letterhaus-Environment. The default is `test`.',
     ),
     totp_enabled: z.boolean().describe('True when signing in requires a code.'),
+    must_enrol: z
+      .boolean()
+      .describe(
+        'True while the member has to set up the second factor that the installation requires.',
+      ),
     created_at: time('Time of the sign-in.'),
     expires_at: time('Time of expiry unless the session is used before.'),
   })
@@ -138,6 +143,7 @@ export const setup = z
       })
       .nullable()
       .describe('Identity provider that members can sign in with; null for none.'),
+    passkeys: z.boolean().describe('True when the dashboard has a host name, which passkeys need.'),
   })
   .meta({ id: 'Setup' });
 

@@ -25,7 +25,8 @@ test('of two requests that replace a token at once, one makes the new one', asyn
   const who = { organizationId, email: 'jo@acme.test', emailKey: 'jo@acme.test', name: 'Jo' };
   const member = (await createMember(db, { ...who, role: 'viewer', password: 'x' }))!;
   const before = randomBytes(32);
-  const begun = { memberId: member.id, sha256: before, network: '192.0.2.0', userAgent: null };
+  const where = { network: '192.0.2.0', userAgent: null, hasSecondFactor: false };
+  const begun = { memberId: member.id, sha256: before, ...where };
   const id = await createSession(db, begun);
   let second: Promise<boolean> | undefined;
   const first = await db.transaction(async (tx) => {

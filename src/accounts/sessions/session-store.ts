@@ -6,6 +6,7 @@
 import type { Role } from '../../core/member-roles.ts';
 import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
+import { IS_SECOND_FACTOR_REQUIRED } from './policy-store.ts';
 import { newId } from '../../database/ids.ts';
 
 export const SESSION_DAYS = 30;
@@ -24,6 +25,8 @@ type NewSession = {
   /** Truncated, so that it identifies no person (net/ip-addresses.ts networkOf). */
   network: string;
   userAgent: string | null;
+  /** It began with a passkey, or with a second factor at the identity provider. */
+  hasSecondFactor: boolean;
 };
 
 const CREATE = `
@@ -33,15 +36,15 @@ with surplus as (
 ), seen as (
   update members set last_signed_in = app_now() where id = $2
 ), session as (
-  insert into sessions (id, member_id, network, user_agent, created_at, last_used_at)
-  values ($1, $2, $4, $5, app_now(), app_now())
+  insert into sessions (id, member_id, network, user_agent, has_second_factor, created_at, last_used_at)
+  values ($1, $2, $4, $5, $6, app_now(), app_now())
 )
 insert into session_tokens (sha256, session_id, created_at) values ($3, $1, app_now())`;
 
 export async function createSession(db: Queryable, session: NewSession): Promise<string> {
-  const { memberId, sha256, network, userAgent } = session;
+  const { memberId, sha256, network, userAgent, hasSecondFactor } = session;
   const id = newId();
-  await db.query(CREATE, [id, memberId, sha256, network, userAgent]);
+  await db.query(CREATE, [id, memberId, sha256, network, userAgent, hasSecondFactor]);
   return id;
 }
 
@@ -56,6 +59,9 @@ export type SessionState = {
   role: Role;
   totpEnabled: boolean;
   hasPassword: boolean;
+  hasSecondFactor: boolean;
+  /** The installation requires a second factor, and the member has to set it up in this session. */
+  mustEnrol: boolean;
   /** The member signed in within the last 15 minutes. */
   isNew: boolean;
   /** The requested project, else the first one; null when the organization has none. */
@@ -72,7 +78,9 @@ const STATE = `sessions.id, sessions.created_at as "createdAt",
              sessions.last_used_at + interval '${IDLE_DAYS} days') as "expiresAt",
        members.id as "memberId", members.organization_id as "organizationId", members.email, members.name,
        members.role, members.totp_enabled_at is not null as "totpEnabled",
-       members.has_password as "hasPassword",
+       members.has_password as "hasPassword", sessions.has_second_factor as "hasSecondFactor",
+       members.totp_enabled_at is null and not sessions.has_second_factor and ${IS_SECOND_FACTOR_REQUIRED}
+         as "mustEnrol",
        sessions.created_at > app_now() - interval '15 minutes' as "isNew", projects.id as "projectId",
        api_keys.id as "keyId"`;
 

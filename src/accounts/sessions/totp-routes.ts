@@ -42,18 +42,20 @@ function registerRemove(app: App, { accounts }: HttpServices): void {
     schema: {
       summary: 'Switch the second factor off',
       description:
-        'Switches the second factor off and deletes the recovery codes. Requires the password.',
+        'Switches the second factor off and deletes the recovery codes. Requires the password. Returns 409 when the ' +
+        'installation requires a second factor and you have no passkey.',
       operationId: 'removeTotp',
       ...SESSION_SCHEMA,
       body: passwordConfirmation,
-      response: { 200: totpState, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: totpState, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { memberId, ...session } = sessionOf(request);
       const confirmation = { password: request.body.password, isNew: session.isNew };
       const refusal = await accounts.signIn.confirmPassword(memberId, confirmation);
       if (refusal !== null) return refuse(reply, refusal);
-      await accounts.secondFactor.remove(memberId);
+      const kept = await accounts.secondFactor.remove(memberId);
+      if (kept !== null) return refuse(reply, kept);
       return { object: 'totp' as const, enabled: false, recovery_codes_left: 0 };
     },
   });

@@ -14,7 +14,7 @@ export type RefusedLogIn = {
    * `link`: for the first owner, an invitation or a new password. `oidc`: a response of the identity provider.
    * `session`: a forged cookie.
    */
-  way: 'api_key' | 'smtp' | 'password' | 'link' | 'oidc' | 'session';
+  way: 'api_key' | 'smtp' | 'password' | 'link' | 'oidc' | 'passkey' | 'session';
   /** `limited`: refused without a check, after too many refusals. */
   result: 'refused' | 'limited';
   client: string;

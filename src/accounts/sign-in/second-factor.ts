@@ -17,6 +17,7 @@ import {
   usePeriod,
   useRecoveryCode,
 } from './totp-store.ts';
+import { readFactors } from '../sessions/policy-store.ts';
 import { AuthLimiter } from '../keys/auth-limiter.ts';
 import {
   describeSecret,
@@ -36,6 +37,15 @@ const CODE_NEEDED: Refusal = {
 const CODE_WRONG: Refusal = {
   refused: 'totp_required',
   message: 'This code is wrong or was used already; wait for the next one.',
+};
+const PASSKEY_NEEDED: Refusal = {
+  refused: 'authentication_error',
+  message: 'This installation requires a second factor, and yours is a passkey. Sign in with it.',
+};
+const IS_REQUIRED: Refusal = {
+  refused: 'conflict',
+  message:
+    'This installation requires a second factor; add a passkey before you switch this one off.',
 };
 const IS_ON: Refusal = {
   refused: 'conflict',
@@ -72,7 +82,8 @@ export class SecondFactor {
    */
   async check(memberId: string, code: string | undefined): Promise<Refusal | null> {
     const totp = await findTotp(this.#db, memberId);
-    if (totp === null || !totp.isEnabled) return null;
+    if (totp === null) return null;
+    if (!totp.isEnabled) return this.#checkWithoutCode(memberId);
     if (code === undefined || code.trim() === '') return CODE_NEEDED;
     const limitKey = `code ${memberId}`;
     const { allowed, limit } = await this.#limiter.count(limitKey);
@@ -106,8 +117,18 @@ export class SecondFactor {
     return isOn ? { recoveryCodes } : NOT_BEGUN;
   }
 
-  remove(memberId: string): Promise<void> {
-    return removeTotp(this.#db, memberId);
+  /** Returns null when it is off. */
+  async remove(memberId: string): Promise<Refusal | null> {
+    const { required, passkeys } = await readFactors(this.#db, memberId);
+    if (required && passkeys === 0) return IS_REQUIRED;
+    await removeTotp(this.#db, memberId);
+    return null;
+  }
+
+  /** A stolen password must not be enough to set up another second factor. */
+  async #checkWithoutCode(memberId: string): Promise<Refusal | null> {
+    const { required, passkeys } = await readFactors(this.#db, memberId);
+    return required && passkeys > 0 ? PASSKEY_NEEDED : null;
   }
 
   async #consumeCode(memberId: string, { secret, nowS }: Totp, code: string): Promise<boolean> {

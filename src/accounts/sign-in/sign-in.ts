@@ -149,8 +149,12 @@ export class SignIn {
   }
 
   /** Signs in a member whose identity the caller has verified, with the second factor. */
-  startSession(member: { id: string; password: string }, origin: Origin): Promise<SignedIn> {
-    return this.#startSession(this.#db, member, origin);
+  startSession(
+    member: { id: string; password: string },
+    origin: Origin,
+    { hasSecondFactor }: { hasSecondFactor: boolean },
+  ): Promise<SignedIn> {
+    return this.#startSession(this.#db, { ...member, hasSecondFactor }, origin);
   }
 
   /** Returns the member with this address, if this member signed in with this browser before. */
@@ -318,7 +322,9 @@ export class SignIn {
   ): Promise<SignedIn> {
     const { text: token, sha256 } = makeToken();
     const { id: memberId } = member;
-    const sessionId = await createSession(db, { memberId, sha256, network, userAgent });
+    const { hasSecondFactor = false } = member;
+    const session = { memberId, sha256, network, userAgent, hasSecondFactor };
+    const sessionId = await createSession(db, session);
     return { token, device: this.#devices.cookieFor(member), sessionId, memberId };
   }
 }
@@ -334,7 +340,7 @@ type LinkRequest = {
 type NewOwner = { token: string; email: string; name: string; password: string };
 type CheckedLink = { sha256: Buffer; hash: string };
 /** `password` is the stored hash. */
-type Account = { id: string; password: string };
+type Account = { id: string; password: string; hasSecondFactor?: boolean };
 
 function storedOf(member: MemberWithPassword | null): string | null {
   return member?.hasPassword === true ? member.password : null;

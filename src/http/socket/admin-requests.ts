@@ -195,6 +195,8 @@ function operatorSession(organizationId: string, chosen: ChosenScope | null): Se
     role: 'owner',
     totpEnabled: false,
     hasPassword: false,
+    hasSecondFactor: false,
+    mustEnrol: false,
     isNew: true,
     projectId: chosen?.project.id ?? null,
     keyId: null,

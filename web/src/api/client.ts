@@ -58,6 +58,8 @@ const WITHOUT_SESSION: ReadonlySet<OperationId> = new Set<OperationId>([
   'resetPassword',
   'signIn',
   'signInWithOidc',
+  'signInWithPasskey',
+  'startPasskeySignIn',
   'startOidcSignIn',
 ]);
 

@@ -2,6 +2,7 @@
 
 import type {
   Credentials,
+  DeletedPasskey,
   DeletedSession,
   DeletedView,
   EmailPreview,
@@ -10,6 +11,12 @@ import type {
   OidcSignInBegun,
   OwnSessionList,
   OwnerCreation,
+  Passkey,
+  PasskeyAddition,
+  PasskeyCreation,
+  PasskeyList,
+  PasskeyRequest,
+  PasskeyResponse,
   PasswordChange,
   PasswordChanged,
   PasswordConfirmation,
@@ -130,6 +137,42 @@ export type SessionOperations = {
     body: OidcResponse;
     result: Session;
   };
+  /** List your passkeys */
+  listPasskeys: {
+    query: Record<never, never>;
+    body: undefined;
+    result: PasskeyList;
+  };
+  /** Add a passkey */
+  addPasskey: {
+    query: Record<never, never>;
+    body: PasskeyAddition;
+    result: Passkey;
+  };
+  /** Begin a passkey */
+  startPasskey: {
+    query: Record<never, never>;
+    body: PasswordConfirmation;
+    result: PasskeyCreation;
+  };
+  /** Remove a passkey */
+  removePasskey: {
+    query: Record<never, never>;
+    body: PasswordConfirmation;
+    result: DeletedPasskey;
+  };
+  /** Begin to sign in with a passkey */
+  startPasskeySignIn: {
+    query: Record<never, never>;
+    body: undefined;
+    result: PasskeyRequest;
+  };
+  /** Sign in with a passkey */
+  signInWithPasskey: {
+    query: Record<never, never>;
+    body: PasskeyResponse;
+    result: Session;
+  };
   /** Accept an invitation */
   acceptInvitation: {
     query: Record<never, never>;
@@ -174,6 +217,12 @@ export const SESSION_OPERATIONS = {
   confirmTotp: ['POST', '/v1/session/totp/confirm'],
   startOidcSignIn: ['POST', '/v1/session/oidc/start'],
   signInWithOidc: ['POST', '/v1/session/oidc'],
+  listPasskeys: ['GET', '/v1/session/passkeys'],
+  addPasskey: ['POST', '/v1/session/passkeys'],
+  startPasskey: ['POST', '/v1/session/passkeys/start'],
+  removePasskey: ['DELETE', '/v1/session/passkeys/{id}'],
+  startPasskeySignIn: ['POST', '/v1/session/passkey/start'],
+  signInWithPasskey: ['POST', '/v1/session/passkey'],
   acceptInvitation: ['POST', '/v1/invitations/accept'],
   listViews: ['GET', '/v1/views'],
   saveView: ['POST', '/v1/views'],

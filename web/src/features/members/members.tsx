@@ -15,6 +15,7 @@ import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
+import { PolicySection } from './policy.tsx';
 
 const ROLES = [
   ['developer', 'Developer: can send, and change templates and webhooks'],
@@ -94,6 +95,7 @@ export function MembersScreen(): ReactNode {
       <Allowed to="listInvitations">
         <Invitations onWithdraw={(invitation) => setOpen({ kind: 'withdraw', invitation })} />
       </Allowed>
+      <PolicySection />
       <Dialogs open={open} close={() => setOpen(null)} />
     </>
   );

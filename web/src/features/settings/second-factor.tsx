@@ -4,7 +4,7 @@
  */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import type { PasswordConfirmation, Totp, TotpSecret } from '../../../../sdk/src/api.ts';
+import type { Totp, TotpSecret } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
 import { saveAs } from '../../api/download.ts';
 import { sessionQuery } from '../../api/session.ts';
@@ -12,6 +12,7 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
+import { PasswordField, passwordIn } from './password-field.tsx';
 import { QrCode } from './qr-code.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { Section } from '../../ui/section.tsx';
@@ -83,29 +84,6 @@ function State({ totp }: { totp: Totp }): ReactNode {
         </ActionForm>
       </Dialog>
     </>
-  );
-}
-
-/** A member without a password must have signed in a few minutes ago instead. */
-function passwordIn(form: FormData): PasswordConfirmation {
-  return form.has('password') ? { password: textOf(form, 'password') } : {};
-}
-
-function PasswordField(): ReactNode {
-  const { data: session } = useQuery(sessionQuery);
-  if (session?.member.has_password === false) {
-    return (
-      <p className="text-muted">You have no password here, so a recent sign-in confirms this.</p>
-    );
-  }
-  return (
-    <Field
-      label="Password"
-      name="password"
-      type="password"
-      autoComplete="current-password"
-      required
-    />
   );
 }
 

@@ -14,6 +14,7 @@ import { Section } from '../../ui/section.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { Passkeys } from './passkeys.tsx';
 import { SecondFactor } from './second-factor.tsx';
 
 export function SettingsScreen(): ReactNode {
@@ -25,6 +26,7 @@ export function SettingsScreen(): ReactNode {
       <PageHead title="Settings" about={`${name} (${email}), ${role}`} />
       {hasPassword && <PasswordSection />}
       <SecondFactor />
+      <Passkeys />
       <Sessions />
     </>
   );

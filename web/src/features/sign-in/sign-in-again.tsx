@@ -9,6 +9,7 @@ import { call, signedInAgain } from '../../api/client.ts';
 import { coverPage, usePageCovered } from '../../api/cover.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { PasswordForm } from './forms.tsx';
+import { PasskeyButton } from './passkey.tsx';
 import { ProviderLink } from './provider.tsx';
 
 export function SignInAgain(): ReactNode {
@@ -51,6 +52,7 @@ function Cover(): ReactNode {
           {...(before && { email: before.member.email })}
           onSignedIn={goOn}
         />
+        <PasskeyButton onSignedIn={goOn} />
         <ProviderLink />
       </div>
     </dialog>,

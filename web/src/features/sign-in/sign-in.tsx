@@ -8,6 +8,7 @@ import { setupQuery } from '../../api/session.ts';
 import { Field, textOf } from '../../ui/field.tsx';
 import { Problem } from '../../ui/states.tsx';
 import { PasswordForm, SignInForm } from './forms.tsx';
+import { PasskeyButton } from './passkey.tsx';
 import { FromProvider, pageBeforeProvider, ProviderButton } from './provider.tsx';
 
 /** A link ends with its purpose and token. The fragment of a URL reaches no server and no log. */
@@ -41,6 +42,7 @@ function WithoutLink(): ReactNode {
   ) : (
     <>
       <PasswordForm about="Use your Letterhaus account." onSignedIn={goOn} />
+      <PasskeyButton onSignedIn={goOn} />
       <ProviderButton to={to} />
     </>
   );

@@ -1,0 +1,94 @@
+/** Routes of the sign-in policy: whether every member needs a second factor. For owners of the first organization. */
+import { z } from 'zod';
+import type { Refusal } from '../../core/refusals.ts';
+import { refuse } from '../../http/errors.ts';
+import { requireOperator } from '../../http/operators.ts';
+import { failures, time } from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { isLocalOperator } from '../../http/socket/local-operator.ts';
+import {
+  makeSecondFactorOptional,
+  readPolicy,
+  requireSecondFactor,
+  type SignInPolicy,
+} from './policy-store.ts';
+import { BY_SESSION, sessionOf } from './http-sessions.ts';
+
+const TAGS = ['Operator'];
+
+const NONE_OF_YOUR_OWN: Refusal = {
+  refused: 'conflict',
+  message: 'You have no second factor yourself; set one up and sign in with it first.',
+};
+
+export function registerPolicyRoutes(app: App, { db }: HttpServices): void {
+  const route = { config: { access: 'session' as const }, preHandler: requireOperator(db) };
+  app.get('/v1/operator/sign-in-policy', {
+    ...route,
+    schema: {
+      summary: 'Show the sign-in policy',
+      description:
+        'Returns whether every member needs a second factor, and how many members have none. For owners.',
+      operationId: 'getSignInPolicy',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: policy, ...failures(404) },
+    },
+    handler: async () => policyToWire(await readPolicy(db)),
+  });
+
+  app.patch('/v1/operator/sign-in-policy', {
+    ...route,
+    schema: {
+      summary: 'Require a second factor',
+      description:
+        'Requires a second factor of every member, or leaves it up to them. Requiring it ends all sessions that began ' +
+        'without one. Members without a second factor set it up at their next sign-in and can do nothing else before. ' +
+        'Returns 409 when your own session began without one. For owners.',
+      operationId: 'updateSignInPolicy',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: policyChange,
+      response: { 200: policy, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const session = sessionOf(request);
+      if (request.body.second_factor_required) {
+        const isWithout =
+          !isLocalOperator(session) && !session.totpEnabled && !session.hasSecondFactor;
+        if (isWithout) return refuse(reply, NONE_OF_YOUR_OWN);
+        await requireSecondFactor(db);
+      } else {
+        await makeSecondFactorOptional(db);
+      }
+      return policyToWire(await readPolicy(db));
+    },
+  });
+}
+
+function policyToWire({ requiredAt, membersWithout }: SignInPolicy) {
+  return {
+    object: 'sign_in_policy' as const,
+    second_factor_required: requiredAt !== null,
+    second_factor_required_at: requiredAt?.toISOString() ?? null,
+    members_without_second_factor: membersWithout,
+  };
+}
+
+const isRequired = z.boolean().describe('True when every member needs a second factor.');
+
+const policy = z
+  .object({
+    object: z.literal('sign_in_policy'),
+    second_factor_required: isRequired,
+    second_factor_required_at: time('Time since when it is required, or null.').nullable(),
+    members_without_second_factor: z.int().meta({
+      description: 'Number of members who have neither an authenticator app nor a passkey.',
+      examples: [2],
+    }),
+  })
+  .meta({ id: 'SignInPolicy' });
+
+const policyChange = z
+  .strictObject({ second_factor_required: isRequired })
+  .meta({ id: 'SignInPolicyChange' });

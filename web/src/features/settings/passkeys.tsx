@@ -1,0 +1,118 @@
+/** The passkeys of the signed-in member: list, add, remove. */
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import type { Passkey } from '../../../../sdk/src/api.ts';
+import { call } from '../../api/client.ts';
+import { sessionQuery, setupQuery } from '../../api/session.ts';
+import { createPasskey, hasPasskeys } from '../../lib/passkey.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
+import { Section } from '../../ui/section.tsx';
+import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { PasswordField, passwordIn } from './password-field.tsx';
+
+const KEY = ['session', 'passkeys'] as const;
+
+export function Passkeys(): ReactNode {
+  const cache = useQueryClient();
+  const { data: setup } = useQuery(setupQuery);
+  const [open, setOpen] = useState<'add' | Passkey | null>(null);
+  const passkeys = useQuery({
+    queryKey: KEY,
+    queryFn: ({ signal }) => call('listPasskeys', { signal }),
+  });
+  const close = (): void => {
+    setOpen(null);
+    void cache.invalidateQueries({ queryKey: KEY });
+    void cache.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
+  };
+  const add = async (form: FormData): Promise<void> => {
+    const creation = await call('startPasskey', { body: passwordIn(form) });
+    await call('addPasskey', { body: await createPasskey(creation, textOf(form, 'name')) });
+    close();
+  };
+  const remove = async (form: FormData): Promise<void> => {
+    if (open === null || open === 'add') return;
+    await call('removePasskey', { path: { id: open.id }, body: passwordIn(form) });
+    close();
+  };
+  const canAdd = setup?.passkeys === true && hasPasskeys();
+  return (
+    <Section
+      title="Passkeys"
+      about="Sign in with your device: no address, password or code. A passkey is a second factor, too."
+      wide={
+        <>
+          {passkeys.isPending && <RowsSkeleton rows={1} />}
+          {passkeys.isError && (
+            <Problem error={passkeys.error} retry={() => void passkeys.refetch()} />
+          )}
+          {passkeys.isSuccess && passkeys.data.data.length > 0 && (
+            <PasskeyTable rows={passkeys.data.data} onRemove={setOpen} />
+          )}
+        </>
+      }
+    >
+      {canAdd ? (
+        <Button onClick={() => setOpen('add')}>Add a passkey</Button>
+      ) : (
+        <p className="text-sm text-muted">
+          Passkeys need a host name and https: open the dashboard at its public address.
+        </p>
+      )}
+      <Dialog isOpen={open === 'add'} onClose={close} title="Add a passkey">
+        <ActionForm action="Continue" send={add}>
+          <Field
+            label="Name"
+            name="name"
+            hint="For example, of the device"
+            maxLength={100}
+            required
+          />
+          <PasswordField />
+        </ActionForm>
+      </Dialog>
+      <Dialog isOpen={open !== null && open !== 'add'} onClose={close} title="Remove this passkey?">
+        <ActionForm action="Remove" look="danger" send={remove}>
+          <p>It no longer signs you in. Remove it from the device, too.</p>
+          <PasswordField />
+        </ActionForm>
+      </Dialog>
+    </Section>
+  );
+}
+
+function PasskeyTable(props: { rows: Passkey[]; onRemove: (one: Passkey) => void }): ReactNode {
+  return (
+    <Table
+      label="Passkeys"
+      rows={props.rows}
+      keyOf={({ id }) => id}
+      columns={[
+        { title: 'Name', cell: ({ name }) => <span className="break-words">{name}</span> },
+        { title: 'Added', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
+        {
+          title: 'Last used',
+          cell: ({ last_used_at: at }) => (at === null ? 'never' : <Time at={at} />),
+        },
+        {
+          title: '',
+          isNumber: true,
+          cell: (passkey) => (
+            <Button
+              look="danger"
+              aria-label={`Remove the passkey ${passkey.name}`}
+              onClick={() => props.onRemove(passkey)}
+            >
+              Remove
+            </Button>
+          ),
+        },
+      ]}
+    />
+  );
+}
