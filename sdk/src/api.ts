@@ -1226,6 +1226,8 @@ export type InvitationWithLink = {
   expires_at: string;
   /** Link to accept the invitation. It is returned only here. */
   url: string;
+  /** True when the service mails the link to the address. */
+  mailed: boolean;
 };
 
 export type Limit = {

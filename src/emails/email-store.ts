@@ -131,6 +131,26 @@ const NEXT_ATTEMPT_AT = `case when queue.held then null
                        when queue.holder is null then coalesce(queue.due_at, recipients.next_attempt_at)
                        else recipients.next_attempt_at end`;
 
+/**
+ * Metadata of an email whose content nobody reads here: it has a link that lets its reader in. Whoever sets it in a
+ * request of their own only hides what they have sent.
+ */
+export const CONCEALED_METADATA = { letterhaus_content: 'concealed' } as const;
+
+const IS_CONCEALED = `coalesce(email.metadata ->> 'letterhaus_content' = 'concealed', false)`;
+
+const CONCEALED = `
+select from emails email
+ where email.project_id = $1 and email.environment = $2 and email.id = $3 and ${IS_CONCEALED}`;
+
+/** Returns whether the content of this email is shown to nobody. */
+export async function isConcealed(
+  db: Queryable,
+  { projectId, environment, id }: Scope & { id: string },
+): Promise<boolean> {
+  return (await db.query(CONCEALED, [projectId, environment, id])).length > 0;
+}
+
 /** The text parts precede the attachments, so this is enough to show an email. */
 const RAW_BYTES_READ = 2 * MIB;
 
@@ -160,7 +180,7 @@ select ${SUMMARY_COLUMNS}, contents.tracking, content.bytes as "contentBytes",
          where recipients.project_id = $1 and recipients.email_id = $3) as recipients
   from emails email${JOIN_OPEN_STATUSES}
   left join contents on contents.project_id = email.project_id and contents.email_id = email.id
-       and contents.email_id = $3
+       and contents.email_id = $3 and not (${IS_CONCEALED})
  cross join lateral (select (${CONTENT_BYTES})::int as bytes) content
  where email.project_id = $1 and email.environment = $2 and email.id = $3
    and ($4::uuid is null or email.key_id = $4)

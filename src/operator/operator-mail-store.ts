@@ -132,6 +132,8 @@ select domains.project_id as "projectId", domains.environment, projects.organiza
   from (select domains.* from domains
          where domains.environment = 'live' and domains.deleted_at is null and domains.status = 'verified'
            and domains.paused_at is null and ($1::text is null or domains.name = $1)
+           and ($3::uuid is null or exists (select from projects where projects.id = domains.project_id
+                                             and projects.organization_id = $3))
            and not exists (select from unusable_secrets
                             where unusable_secrets.kind = 'domain'
                               and unusable_secrets.owner_id = domains.project_id
@@ -142,12 +144,13 @@ select domains.project_id as "projectId", domains.environment, projects.organiza
 /**
  * Finds the oldest verified live domain that is not paused.
  * @param criteria.domain the only candidate; null for any
+ * @param criteria.organizationId the owner of the domain; absent for any
  */
 export async function findOperatorSender(
   db: Queryable,
-  criteria: { domain: string | null; to: Address },
+  criteria: { domain: string | null; to: Address; organizationId?: string },
 ): Promise<OperatorSender | null> {
-  const values = [criteria.domain, addressKey(criteria.to)];
+  const values = [criteria.domain, addressKey(criteria.to), criteria.organizationId ?? null];
   const [row] = await db.query<OperatorSender>(FIND_SENDER, values);
   return row ?? null;
 }
@@ -167,15 +170,16 @@ select id from api_keys
 export function findOrCreateMailKey(
   db: Pick<Database, 'transaction'>,
   { projectId, environment, domain }: OperatorSender,
+  keyName = KEY_NAME,
 ): Promise<string> {
   const scope = { projectId, environment };
   return db.transaction(async (tx) => {
     await tx.query('select from operator_mail for update');
-    const values = [projectId, environment, KEY_NAME, domain];
+    const values = [projectId, environment, keyName, domain];
     const [existing] = await tx.query<{ id: string }>(FIND_KEY, values);
     if (existing) return existing.id;
     const limits = { permission: 'sending_access', domain, expiresAt: null } as const;
-    return (await createKey(tx, scope, { name: KEY_NAME, ...limits })).key.id;
+    return (await createKey(tx, scope, { name: keyName, ...limits })).key.id;
   });
 }
 

@@ -63,9 +63,9 @@ test('a supervisor starts without the libraries of its workers', () => {
   assertLoaded(logOfService, { program: 'main.ts', loaded: 'pg', not });
 });
 
-test('a worker starts without the library for requests to others', () => {
-  // Root's worker loads it before it drops its privileges where the code is closed to others.
-  const not = ['postgrator', BUILT_IN_UNDICI, ...(AS_ROOT ? [] : ['undici'])];
+test('a worker starts without the libraries for requests to others and for the identity provider', () => {
+  // Root's worker loads them before it drops its privileges where the code is closed to others.
+  const not = ['postgrator', BUILT_IN_UNDICI, ...(AS_ROOT ? [] : ['undici', 'openid-client'])];
   assertLoaded(logOfService, { program: 'worker.ts', loaded: 'fastify', not });
 });
 

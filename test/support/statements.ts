@@ -397,6 +397,7 @@ export const EXERCISES: readonly Exercise[] = [
     run: async ({ db, sender, someEmailId: id }) => {
       const ref = { ...sender, id, keyId: null, domain: null };
       await emails.findEmail(db, ref);
+      await emails.isConcealed(db, ref);
       await emails.emailExists(db, ref);
       await emails.findLastReason(db, { ...sender, emailId: id, position: 0 });
       await emails.countInDoubt(db, { ...sender, emailId: id, position: 0 });

@@ -26,7 +26,7 @@ export function describeMembers(members: Command, cli: Cli): void {
   });
   apiCommand(members, cli, {
     name: 'invite',
-    about: 'print an invitation link, which works once, for 7 days',
+    about: 'mail an invitation link, which works once, for 7 days, and print it',
     examples: ['members invite jo@acme.com --role developer'],
     environment: 'none',
     run: invite,
@@ -113,7 +113,9 @@ async function invite(
 ): Promise<CommandResult> {
   const invitation = await client.members.invite({ email, role });
   const until = shortTime(invitation.expires_at);
-  const text = `Pass this link on to ${invitation.email}; it works once, until ${until}:\n${invitation.url}`;
+  const text = invitation.mailed
+    ? `This link is mailed to ${invitation.email}; it works once, until ${until}:\n${invitation.url}`
+    : `Pass this link on to ${invitation.email}; it works once, until ${until}:\n${invitation.url}`;
   return { data: invitation, text };
 }
 

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { type Actor, inviteMember, removeMember, setRole } from './members.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import { isId } from '../../database/ids.ts';
+import { mailInvitation } from './invitation-mail.ts';
 import {
   type Invitation,
   INVITATION_DAYS,
@@ -146,14 +147,16 @@ function registerListInvitations(app: App, { db }: HttpServices): void {
   });
 }
 
-function registerInvite(app: App, { db, config, localUrl }: HttpServices): void {
+function registerInvite(app: App, services: HttpServices): void {
+  const { db, config, localUrl } = services;
   app.post('/v1/invitations', {
     config: { access: 'session' },
     schema: {
       summary: 'Invite a member',
       description:
-        `Creates a link that works once, for ${INVITATION_DAYS} days, and is returned only here. Pass it on. A new invitation for the ` +
-        'same address replaces it. Returns 409 if a member has this address already.',
+        `Creates a link that works once, for ${INVITATION_DAYS} days, and is returned only here. The service mails it if ` +
+        'the organization has a verified live domain and the installation a public URL; else pass it on. A new ' +
+        'invitation for the same address replaces it. Returns 409 if a member has this address already.',
       operationId: 'createInvitation',
       tags: TAGS,
       security: BY_SESSION,
@@ -161,10 +164,13 @@ function registerInvite(app: App, { db, config, localUrl }: HttpServices): void 
       response: { 201: invitationWithLink, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const invited = await inviteMember(db, sessionOf(request), request.body);
+      const session = sessionOf(request);
+      const invited = await inviteMember(db, session, request.body);
       if (isRefusal(invited)) return refuse(reply, invited);
       const url = (config.publicUrl ?? localUrl) + invited.link;
-      return reply.code(201).send({ ...invitationToWire(invited.invitation), url });
+      const inviter = isLocalOperator(session) ? null : session;
+      const mailed = await mailInvitation(services, { ...invited, inviter });
+      return reply.code(201).send({ ...invitationToWire(invited.invitation), url, mailed });
     },
   });
 }
@@ -289,6 +295,7 @@ const invitationWithLink = z
       description: 'Link to accept the invitation. It is returned only here.',
       examples: ['https://mail.acme.com/sign-in#invitation=Ft3pVbGzvYk2wqS1m0n8…'],
     }),
+    mailed: z.boolean().describe('True when the service mails the link to the address.'),
   })
   .meta({ id: 'InvitationWithLink' });
 

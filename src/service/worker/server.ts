@@ -42,6 +42,7 @@ import {
 import { listenForMail, type SmtpPorts } from './server-mail.ts';
 import type { Database } from '../../database/database.ts';
 import { SuppressionsMaximum } from '../../accounts/limits/maximum-store.ts';
+import { isConcealed } from '../../emails/email-store.ts';
 import { loadMessages, sentSha256 } from '../../delivery/message/message-store.ts';
 import { recordVisits } from '../../tracking/tracking-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
@@ -323,12 +324,13 @@ function apiCertificate({ config, setup, log }: WorkerContext): Certificate | nu
   };
 }
 
-/** Returns the exact bytes of an email, composed again from the stored content. */
+/** Returns the exact bytes of an email, composed again from the stored content; null when nobody may read it. */
 async function composeContent(
   db: Database,
   builder: MessageBuilder,
   wanted: Scope & { id: string; recipient: MessageRecipient },
 ): Promise<Buffer | null> {
+  if (await isConcealed(db, wanted)) return null;
   const message = (await loadMessages(db, [wanted])).get(wanted.id);
   if (!message) return null;
   const sha256 = await sentSha256(db, { ...wanted, position: wanted.recipient.position });

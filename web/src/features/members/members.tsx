@@ -1,7 +1,7 @@
 /** The members of this installation with their roles, and open invitations. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import type { Invitation, Member } from '../../../../sdk/src/api.ts';
+import type { Invitation, InvitationWithLink, Member } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { sessionQuery } from '../../api/session.ts';
@@ -171,17 +171,22 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
 function InviteForm(): ReactNode {
   const api = useApi();
   const reload = useReload();
-  const [url, setUrl] = useState<string | null>(null);
+  const [sent, setSent] = useState<InvitationWithLink | null>(null);
   const invite = async (form: FormData): Promise<void> => {
     const body = { email: textOf(form, 'email'), role: chosenOf(form, 'role', ROLES) };
-    setUrl((await api.call('createInvitation', { body })).url);
+    setSent(await api.call('createInvitation', { body }));
     await reload('listInvitations');
   };
-  if (url !== null) {
+  if (sent !== null) {
     return (
       <div className="space-y-3 p-4">
-        <p>Send this link to the person. It works once and is not shown again.</p>
-        <Code what="link" text={url} />
+        <p>
+          {sent.mailed
+            ? `The invitation is mailed to ${sent.email}. If it does not arrive, send this link yourself.`
+            : 'Send this link to the person.'}{' '}
+          It works once and is not shown again.
+        </p>
+        <Code what="link" text={sent.url} />
       </div>
     );
   }
