@@ -21,7 +21,7 @@ const memberIs = (role: string) =>
 test('before there is an owner, only the link of the first start leads anywhere', async () => {
   assert.match(link, /^http:\/\/127\.0\.0\.1:\d+\/sign-in#first=[\w-]{43}$/);
   const setup = await anonymous.get('/v1/session/setup');
-  assert.deepEqual(setup.body, { object: 'setup', needs_owner: true });
+  assert.deepEqual(setup.body, { object: 'setup', needs_owner: true, oidc: null, passkeys: false });
   assertFailure(await anonymous.get('/v1/session'), 401, 'authentication_error');
   assertFailure(await anonymous.signIn(OWNER), 401, 'authentication_error');
   const token = 'x'.repeat(43);
@@ -86,6 +86,7 @@ test('a password signs in; the cookie is for this site and for no script', async
     object: 'session',
     environments: ['live', 'test'],
     totp_enabled: false,
+    must_enrol: false,
   });
   assert.match(member.id, UUID_V7);
   assert.deepEqual(member, {
@@ -93,6 +94,7 @@ test('a password signs in; the cookie is for this site and for no script', async
     email: OWNER.email,
     name: OWNER.name,
     role: 'owner',
+    has_password: true,
   });
   assert.equal(organization.name, 'Acme');
   assert.deepEqual(

@@ -81,7 +81,8 @@ function registerCallback(app: App): void {
     config: { access: 'public' },
     schema: { hide: true },
     handler: (request, reply) => {
-      const [, query = ''] = request.url.split('?', 2);
+      const queryAt = request.url.indexOf('?');
+      const query = queryAt === -1 ? '' : request.url.slice(queryAt + 1);
       reply.headers({ 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' });
       return reply.redirect(`/dashboard/sign-in#oidc=${encodeURIComponent(query)}`);
     },
