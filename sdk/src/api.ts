@@ -42,12 +42,20 @@ export type ApiKey = {
   permission: 'full_access' | 'sending_access';
   /** The only domain that the key may use, or null for all domains. */
   domain: string | null;
+  /** The networks from which the key may be used, over HTTP and SMTP, or null for all. */
+  allowed_networks: string[] | null;
+  /** The addresses (`billing@acme.com`), domains (`acme.com`) and subdomains (`*.acme.com`) that the key may send from, or null for all domains of the project. */
+  allowed_senders: string[] | null;
+  /** The addresses, domains and subdomains that the key may send to, or null for all. */
+  allowed_recipients: string[] | null;
   /** Time of creation. */
   created_at: string;
   /** Time of expiry, or null when the key does not expire. */
   expires_at: string | null;
   /** Time of the last use, to the minute, or null before the first use. */
   last_used_at: string | null;
+  /** What prevents the key from sending, such as a domain that the project does not have. */
+  warnings: string[];
 };
 
 export type ApiKeyChange = {
@@ -59,6 +67,12 @@ export type ApiKeyChange = {
   domain?: string | null | undefined;
   /** Time of expiry, or null when the key does not expire. */
   expires_at?: string | null | undefined;
+  /** The networks from which the key may be used, over HTTP and SMTP, or null for all. */
+  allowed_networks?: string[] | null | undefined;
+  /** The addresses (`billing@acme.com`), domains (`acme.com`) and subdomains (`*.acme.com`) that the key may send from, or null for all domains of the project. */
+  allowed_senders?: string[] | null | undefined;
+  /** The addresses, domains and subdomains that the key may send to, or null for all. */
+  allowed_recipients?: string[] | null | undefined;
 };
 
 export type ApiKeyCreation = {
@@ -70,6 +84,12 @@ export type ApiKeyCreation = {
   domain?: string | null | undefined;
   /** Time of expiry, or null when the key does not expire. */
   expires_at?: string | null | undefined;
+  /** The networks from which the key may be used, over HTTP and SMTP, or null for all. */
+  allowed_networks?: string[] | null | undefined;
+  /** The addresses (`billing@acme.com`), domains (`acme.com`) and subdomains (`*.acme.com`) that the key may send from, or null for all domains of the project. */
+  allowed_senders?: string[] | null | undefined;
+  /** The addresses, domains and subdomains that the key may send to, or null for all. */
+  allowed_recipients?: string[] | null | undefined;
 };
 
 export type ApiKeyList = {
@@ -98,12 +118,20 @@ export type ApiKeyWithSecret = {
   permission: 'full_access' | 'sending_access';
   /** The only domain that the key may use, or null for all domains. */
   domain: string | null;
+  /** The networks from which the key may be used, over HTTP and SMTP, or null for all. */
+  allowed_networks: string[] | null;
+  /** The addresses (`billing@acme.com`), domains (`acme.com`) and subdomains (`*.acme.com`) that the key may send from, or null for all domains of the project. */
+  allowed_senders: string[] | null;
+  /** The addresses, domains and subdomains that the key may send to, or null for all. */
+  allowed_recipients: string[] | null;
   /** Time of creation. */
   created_at: string;
   /** Time of expiry, or null when the key does not expire. */
   expires_at: string | null;
   /** Time of the last use, to the minute, or null before the first use. */
   last_used_at: string | null;
+  /** What prevents the key from sending, such as a domain that the project does not have. */
+  warnings: string[];
   /** The secret key. It is returned only here. */
   key: string;
 };
@@ -255,12 +283,20 @@ export type CurrentApiKey = {
   permission: 'full_access' | 'sending_access';
   /** The only domain that the key may use, or null for all domains. */
   domain: string | null;
+  /** The networks from which the key may be used, over HTTP and SMTP, or null for all. */
+  allowed_networks: string[] | null;
+  /** The addresses (`billing@acme.com`), domains (`acme.com`) and subdomains (`*.acme.com`) that the key may send from, or null for all domains of the project. */
+  allowed_senders: string[] | null;
+  /** The addresses, domains and subdomains that the key may send to, or null for all. */
+  allowed_recipients: string[] | null;
   /** Time of creation. */
   created_at: string;
   /** Time of expiry, or null when the key does not expire. */
   expires_at: string | null;
   /** Time of the last use, to the minute, or null before the first use. */
   last_used_at: string | null;
+  /** What prevents the key from sending, such as a domain that the project does not have. */
+  warnings: string[];
   project: {
     /** The project of the key. */
     id: string;
@@ -2178,12 +2214,20 @@ export type RotatedApiKey = {
   permission: 'full_access' | 'sending_access';
   /** The only domain that the key may use, or null for all domains. */
   domain: string | null;
+  /** The networks from which the key may be used, over HTTP and SMTP, or null for all. */
+  allowed_networks: string[] | null;
+  /** The addresses (`billing@acme.com`), domains (`acme.com`) and subdomains (`*.acme.com`) that the key may send from, or null for all domains of the project. */
+  allowed_senders: string[] | null;
+  /** The addresses, domains and subdomains that the key may send to, or null for all. */
+  allowed_recipients: string[] | null;
   /** Time of creation. */
   created_at: string;
   /** Time of expiry, or null when the key does not expire. */
   expires_at: string | null;
   /** Time of the last use, to the minute, or null before the first use. */
   last_used_at: string | null;
+  /** What prevents the key from sending, such as a domain that the project does not have. */
+  warnings: string[];
   /** The secret key. It is returned only here. */
   key: string;
   replaces: {

@@ -9,6 +9,7 @@ export type ErrorCode =
   | 'authentication_error'
   | 'totp_required'
   | 'authorization_error'
+  | 'key_restricted'
   | 'domain_not_verified'
   | 'not_found'
   | 'method_not_allowed'

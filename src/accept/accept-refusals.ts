@@ -3,10 +3,12 @@
  * runs and the check before rendering (http-draft.ts) share them, so that a refusal reads the same everywhere.
  */
 import { limitRefusal, type LimitState } from '../core/limits.ts';
-import { KEY_REFUSED, type Refusal, refuseFields } from '../core/refusals.ts';
+import { KEY_REFUSED, refuseNetwork, type Refusal, refuseFields } from '../core/refusals.ts';
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
-import type { Caller } from '../core/scope.ts';
-import { domainOf } from '../mail/address.ts';
+import type { AllowLists, Caller } from '../core/scope.ts';
+import { type Address, domainOf } from '../mail/address.ts';
+import { matchesPattern } from '../mail/address-patterns.ts';
+import { isInNetworks } from '../net/networks.ts';
 import type { EmailResult, NewEmail } from './store/new-email.ts';
 
 /** A refusal with the state of the limit that the response's headers show. */
@@ -20,6 +22,52 @@ export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choo
 export function refuseOtherDomain({ domain }: Caller, fromDomain: string): Refusal | null {
   if (domain === null || domain === fromDomain) return null;
   return { refused: 'authorization_error', message: `This key may only send from ${domain}.` };
+}
+
+/** Returns whether the key is used in one of its networks. Members and the service itself have no address here. */
+export function isFromAllowedNetwork(
+  { clientAddress }: Pick<NewEmail, 'clientAddress'>,
+  { allowedNetworks }: Pick<AllowLists, 'allowedNetworks'>,
+): boolean {
+  if (allowedNetworks === null || clientAddress === undefined) return true;
+  return isInNetworks(allowedNetworks, clientAddress);
+}
+
+/** Returns whether the key may send this email. Notices go to the sender of an email that the key may send. */
+export function refusalByLists(
+  { from, recipients, dsn }: Pick<NewEmail, 'from' | 'recipients' | 'dsn'>,
+  { allowedSenders, allowedRecipients }: AllowLists,
+): 'sender_refused' | 'recipient_refused' | null {
+  if (dsn?.kind === 'notice') return null;
+  if (allowedSenders !== null && !matchesPattern(allowedSenders, from.address)) {
+    return 'sender_refused';
+  }
+  if (allowedRecipients === null) return null;
+  const isAllowed = recipients.every(({ address }) => matchesPattern(allowedRecipients, address));
+  return isAllowed ? null : 'recipient_refused';
+}
+
+function refuseSender(from: Address): Refusal {
+  return {
+    refused: 'key_restricted',
+    message: `This key may not send from ${from}; use one of its allowed_senders, or another key.`,
+  };
+}
+
+export function refuseRecipient(address: Address): Refusal {
+  return {
+    refused: 'key_restricted',
+    message: `This key may not send to ${address}; it is limited to its allowed_recipients.`,
+  };
+}
+
+/** Names the first recipient that the key may not send to, by the lists that this process knows. */
+function refuseRecipients({ recipients, allowLists }: NewEmail): Refusal {
+  const allowed = allowLists?.allowedRecipients ?? null;
+  const refused = recipients.find(
+    ({ address }) => allowed === null || !matchesPattern(allowed, address),
+  );
+  return refuseRecipient((refused ?? recipients[0]!).address);
 }
 
 export function unverifiedDomainRefusal(domain: string): Refusal {
@@ -48,6 +96,12 @@ function refusalWithoutLimit(outcome: RefusedKind, email: NewEmail): Refusal {
   switch (outcome) {
     case 'key_refused':
       return { refused: 'authentication_error', message: KEY_REFUSED };
+    case 'network_refused':
+      return refuseNetwork(email.clientAddress ?? 'here');
+    case 'sender_refused':
+      return refuseSender(email.from.address);
+    case 'recipient_refused':
+      return refuseRecipients(email);
     case 'schedule_refused':
       return refuseFields([{ field: scheduleFieldOf(email), message: TOO_FAR_AHEAD }]);
     case 'domain_refused':

@@ -15,6 +15,7 @@ import { refusalFor, refuseOtherDomain, type SendingRefusal } from './accept-ref
 import { type AcceptOptions, finishAccept, storeReserved } from './accept.ts';
 import { type AcceptResult, refuseForStorage, resultOfRepetition } from './accept-results.ts';
 import { newEmail } from './email-of-draft.ts';
+import { isKeyRefused } from './store/decision.ts';
 import type { EmailDraft } from './draft.ts';
 
 export const BATCH_MAX = 100;
@@ -122,8 +123,8 @@ function batchResultOf(
     return { kind: 'accepted', body: response ?? '', limit };
   }
   if (first.outcome === 'repeated') return resultOfRepetition(first, idempotency);
-  const isKeyRefused = rows.every(({ outcome }) => outcome === 'key_refused');
-  if (validation === 'permissive' && !isKeyRefused) {
+  const isRefusedByKey = rows.every(({ outcome }) => isKeyRefused(outcome));
+  if (validation === 'permissive' && !isRefusedByKey) {
     return { kind: 'accepted', body: response ?? '', limit };
   }
   return refuseStored(rows, items);
@@ -132,7 +133,10 @@ function batchResultOf(
 /** Checks in the order in which a single email meets them. A strict refusal reports the first that fails. */
 const CHECKS = [
   'key_refused',
+  'network_refused',
   'schedule_refused',
+  'sender_refused',
+  'recipient_refused',
   'domain_refused',
   'suppressed',
   'limited',
@@ -150,8 +154,8 @@ function refuseStored(rows: EmailResults, items: readonly Item[]): AcceptResult 
   const refused = items
     .filter((_, index) => rows[index]!.outcome === check)
     .map(({ index, email }) => ({ index, refusal: refusalFor(check, email, limit) }));
-  // These two concern the request as a whole, not one of its emails.
-  if (check === 'unknown' || check === 'key_refused') {
+  // These concern the request as a whole, not one of its emails.
+  if (check === 'unknown' || isKeyRefused(check)) {
     return { kind: 'refused', ...refused[0]!.refusal };
   }
   return refuseAll(refused);

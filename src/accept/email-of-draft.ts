@@ -38,6 +38,8 @@ export function newEmail(
     projectId: caller.projectId,
     environment: caller.environment,
     keyId: caller.keyId,
+    allowLists: caller,
+    clientAddress: caller.clientAddress,
     id,
     eventId: world.newId(),
     scheduledAt,

@@ -10,13 +10,21 @@ import type { AuthLimiter } from '../accounts/keys/auth-limiter.ts';
 import type { KeyCache } from '../accounts/keys/key-cache.ts';
 import type { KeyUsage } from '../accounts/keys/key-usage.ts';
 import type { Config } from '../config/config.ts';
-import { isRefusal, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
+import {
+  isRefusal,
+  Overloaded,
+  type Refusal,
+  type RefusalCode,
+  refuseNetwork,
+} from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, parseAddress } from '../mail/address.ts';
 import { FEEDBACK_ID } from '../mail/compose.ts';
 import type { DsnRequest, RcptDsn } from '../mail/dsn-parameters.ts';
+import { matchesPattern } from '../mail/address-patterns.ts';
 import { plainAddress } from '../net/ip-addresses.ts';
+import { isInNetworks } from '../net/networks.ts';
 import { serverReply, closingReply, type ServerReply } from '../net/smtp/server/server-types.ts';
 import type {
   SmtpEnvelope,
@@ -27,6 +35,7 @@ import type {
   SmtpSession,
 } from '../net/smtp/server/smtp-server.ts';
 import type { AcceptEmail } from './accept.ts';
+import { refuseRecipient } from './accept-refusals.ts';
 import type { AcceptResult } from './accept-results.ts';
 import type { DraftRules } from './draft.ts';
 import { recipientUrls, type UrlSettings } from './content/recipient-urls.ts';
@@ -72,8 +81,9 @@ const DATABASE_UNAVAILABLE = serverReply(
 );
 
 /**
- * Accepts any valid key. Disconnects a client after too many invalid attempts. Ignores the user name: the key alone
- * identifies the caller, and clients made for other services send `apikey`, `resend` or a name of their own.
+ * Accepts any valid key in its networks. Disconnects a client after too many invalid attempts. Ignores the user
+ * name: the key alone identifies the caller, and clients made for other services send `apikey`, `resend` or a name
+ * of their own.
  */
 export function createLogIn(options: SubmissionOptions): SmtpLogIn<Caller> {
   const { keys, limiter, keyUsage, onLogIn } = options;
@@ -81,9 +91,15 @@ export function createLogIn(options: SubmissionOptions): SmtpLogIn<Caller> {
     try {
       const caller = await keys.find(pass);
       if (caller !== null) {
+        const clientAddress = plainAddress(session.remoteAddress);
+        const { allowedNetworks } = caller;
+        if (allowedNetworks !== null && !isInNetworks(allowedNetworks, clientAddress)) {
+          onLogIn('refused', session);
+          return { refused: serverReply(535, '5.7.8', refuseNetwork(clientAddress).message) };
+        }
         keyUsage.record(caller);
         onLogIn('ok', session);
-        return { user: caller };
+        return { user: { ...caller, clientAddress } };
       }
       const { allowed, limit } = await limiter.count(session.client);
       onLogIn(allowed ? 'refused' : 'limited', session);
@@ -105,7 +121,11 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
   return {
     onRcpt(session, address) {
       const read = readSubmittedRecipient(address, rulesFor(session, options));
-      return isRefusal(read) ? serverReply(553, '5.1.3', read.message) : null;
+      if (isRefusal(read)) return serverReply(553, '5.1.3', read.message);
+      const { allowedRecipients } = callerOf(session);
+      if (allowedRecipients === null || matchesPattern(allowedRecipients, read.address))
+        return null;
+      return replyToRefusal(refuseRecipient(read.address));
     },
     async onMessage(session, envelope, message) {
       const startedMs = world.monotonicMs();
@@ -222,6 +242,7 @@ const REPLIES = {
   authentication_error: [550, '5.7.8'],
   totp_required: [550, '5.7.8'],
   authorization_error: [550, '5.7.1'],
+  key_restricted: [550, '5.7.1'],
   domain_not_verified: [550, '5.7.1'],
   not_found: [554, '5.5.0'],
   idempotency_conflict: [554, '5.5.0'],

@@ -8,6 +8,7 @@ export const REFUSAL_CODES = [
   'authentication_error',
   'totp_required',
   'authorization_error',
+  'key_restricted',
   'domain_not_verified',
   'not_found',
   'idempotency_conflict',
@@ -38,6 +39,14 @@ export function isRefusal(value: object): value is Refusal {
 
 /** The same for unknown, revoked and expired keys, so that the refusal does not disclose the difference. */
 export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
+
+/** Names the address and not the networks: the client may be a stranger who found the key. */
+export function refuseNetwork(clientAddress: string): Refusal {
+  return {
+    refused: 'key_restricted',
+    message: `This key may not be used from ${clientAddress}; use it from its networks, or add this one to its allowed_networks.`,
+  };
+}
 
 /** Returns the refusal for an unknown object. It must be the same for an object of another project. */
 export function noSuch(noun: string): Refusal {

@@ -266,6 +266,25 @@ export async function isVerifiedDomain(
   return row?.isVerified === true;
 }
 
+const FIND_UNKNOWN = `
+select wanted.name
+  from unnest($3::text[]) wanted(name)
+ where not exists (
+   select from domains
+    where domains.project_id = $1 and domains.environment = $2 and domains.deleted_at is null
+      and (domains.name = wanted.name
+           or left(wanted.name, 2) = '*.' and right(domains.name, length(wanted.name) - 1) = substr(wanted.name, 2)))`;
+
+/** Returns those of the names that are no domains of this scope. `*.acme.com` is one if a subdomain of acme.com is. */
+export async function findUnknownDomains(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  names: readonly string[],
+): Promise<Set<string>> {
+  const rows = await db.query<{ name: string }>(FIND_UNKNOWN, [projectId, environment, names]);
+  return new Set(rows.map(({ name }) => name));
+}
+
 function domainKeyOf(
   { projectId, environment, domain = null }: DomainScope,
   id: string,

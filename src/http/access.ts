@@ -16,7 +16,7 @@ import type { KeyCache } from '../accounts/keys/key-cache.ts';
 import { parseApiKey } from '../accounts/keys/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
-import { KEY_REFUSED } from '../core/refusals.ts';
+import { KEY_REFUSED, refuseNetwork } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { createBodyAccounting } from './socket/bodies.ts';
 import type { ClientConnections } from './socket/client-connections.ts';
@@ -33,7 +33,8 @@ import { admitOperator } from './socket/admin-requests.ts';
 import { isLocalOperator, isFromLocalOperator } from './socket/local-operator.ts';
 import { LEAST_ROLES, OPERATOR_KEY_OPERATIONS, LOCAL_OPERATOR_OPERATIONS } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
-import { clientOf } from '../net/ip-addresses.ts';
+import { clientOf, plainAddress } from '../net/ip-addresses.ts';
+import { isInNetworks } from '../net/networks.ts';
 
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =
@@ -57,10 +58,18 @@ type KeyCheck = Pick<HttpAccounts, 'limiter' | 'keyUsage'> & {
 };
 
 function createKeyHook({ find, limiter, keyUsage, onAdmitted }: KeyCheck): onRequestHookHandler {
-  const admit = (request: FastifyRequest, caller: Caller): void => {
-    request.caller = caller;
+  /** Returns false after a refusal: the key is not for the client's network. The API log of the project shows it. */
+  const admit = (request: FastifyRequest, reply: FastifyReply, caller: Caller): boolean => {
+    const clientAddress = plainAddress(request.ip);
+    request.caller = { ...caller, clientAddress };
+    if (!isInOwnNetwork(request.caller)) {
+      request.refusedLogIn = { way: 'api_key', result: 'refused' };
+      refuse(reply, refuseNetwork(clientAddress));
+      return false;
+    }
     keyUsage.record(caller);
     onAdmitted(request);
+    return true;
   };
   const refuseKey = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
     const { allowed, limit } = await limiter.count(clientOf(request.ip));
@@ -76,17 +85,20 @@ function createKeyHook({ find, limiter, keyUsage, onAdmitted }: KeyCheck): onReq
     if (text === null) return void refuseKey(request, reply, NO_KEY).catch(done);
     const found = find(text);
     if (found !== null && !(found instanceof Promise)) {
-      admit(request, found);
-      return done();
+      return admit(request, reply, found) ? done() : undefined;
     }
     Promise.resolve(found)
       .then((caller) => {
         if (caller === null) return refuseKey(request, reply, keyProblem(text));
-        admit(request, caller);
-        return done();
+        return admit(request, reply, caller) ? done() : undefined;
       })
       .catch(done);
   };
+}
+
+/** Returns whether a key is used in one of its networks. */
+function isInOwnNetwork({ allowedNetworks, clientAddress = '' }: Caller): boolean {
+  return allowedNetworks === null || isInNetworks(allowedNetworks, clientAddress);
 }
 
 /** Refuses sending-only keys. Runs after requireKey. */
@@ -155,14 +167,20 @@ export function registerAccessChecks(
 
 /**
  * Returns a function that looks up the caller of this request again, uncached. It returns null when the key was
- * revoked or has expired, or the session has ended.
+ * revoked, has expired or may no longer be used from here, or the session has ended.
  */
 export function createCallerLookup(
   { keys, sessions }: Pick<HttpAccounts, 'keys' | 'sessions'>,
   { session, caller, headers }: FastifyRequest,
 ): () => Promise<Caller | null> {
   const text = bearerToken(headers.authorization) ?? '';
-  if (session === null || caller === null) return async () => keys.findUncached(text);
+  if (session === null || caller === null) {
+    return async () => {
+      const found = await keys.findUncached(text);
+      const again = found && { ...found, clientAddress: caller?.clientAddress ?? '' };
+      return again !== null && isInOwnNetwork(again) ? again : null;
+    };
+  }
   if (isLocalOperator(session)) return () => Promise.resolve(caller);
   return () => sessions.findCaller(session.id, caller);
 }

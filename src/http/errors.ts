@@ -29,6 +29,7 @@ const STATUS_OF_CODE = {
   authentication_error: 401,
   totp_required: 401,
   authorization_error: 403,
+  key_restricted: 403,
   domain_not_verified: 403,
   not_found: 404,
   idempotency_conflict: 409,

@@ -12,6 +12,7 @@ import type { Logger } from 'pino';
 import { waitAtMost } from '../lib/at-most.ts';
 import type { Config } from '../config/config.ts';
 import { Overloaded, type RefusalCode } from '../core/refusals.ts';
+import { ALLOW_ALL } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { messageIdOf } from '../mail/compose.ts';
 import { EMAIL_DEFAULTS } from '../mail/email.ts';
@@ -183,6 +184,7 @@ export class NoticeSender {
         permission: 'sending_access',
         domain: null,
         expiresAt: null,
+        ...ALLOW_ALL,
       },
       draft,
       { key, fingerprint },

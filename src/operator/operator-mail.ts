@@ -12,7 +12,7 @@ import type { Config } from '../config/config.ts';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../core/operator-events.ts';
 import type { UnreadyCode } from '../core/unready.ts';
 import { isRefusal } from '../core/refusals.ts';
-import type { Caller } from '../core/scope.ts';
+import { ALLOW_ALL, type Caller } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, domainOf, formatMailbox } from '../mail/address.ts';
 import type { AcceptEmail } from '../accept/accept.ts';
@@ -148,6 +148,7 @@ export class OperatorMail {
       keyId: await findOrCreateMailKey(db, sender),
       permission: 'sending_access',
       expiresAt: null,
+      ...ALLOW_ALL,
     };
     const key = `operator-mail-${mail.id}`;
     const fingerprint = createHash('sha256').update(key).digest('hex');

@@ -61,6 +61,10 @@ test('a key is stored as a hash, and shown once', async () => {
     domain: null,
     expires_at: null,
     last_used_at: null,
+    allowed_networks: null,
+    allowed_senders: null,
+    allowed_recipients: null,
+    warnings: [],
   });
   const list = await get('/v1/api-keys', service.testKey);
   assert.deepEqual(list.body.data[0], made);

@@ -6,7 +6,7 @@ import { createHttpAccounts } from '../../src/accounts/http-accounts.ts';
 import { hashApiKey, makeApiKey } from '../../src/accounts/keys/api-key.ts';
 import { RESEND_MOUNT } from '../../src/compat/resend/mount.ts';
 import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
-import type { Caller } from '../../src/core/scope.ts';
+import { ALLOW_ALL, type Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
 import { DEFAULT_SHAPING } from '../../src/delivery/shaping/settings.ts';
@@ -101,6 +101,7 @@ function caller(environment: Caller['environment'], { permission }: Pick<Caller,
     permission,
     domain: null,
     expiresAt: null,
+    ...ALLOW_ALL,
   };
 }
 

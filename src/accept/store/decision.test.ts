@@ -12,6 +12,7 @@ import {
   resultsOf,
 } from './decision.ts';
 import type { NewEmail } from './new-email.ts';
+import { ALLOW_ALL } from '../../core/scope.ts';
 import { HOUR_MS } from '../../lib/units.ts';
 
 const NOW = new Date('2026-11-26T12:00:00.123Z');
@@ -34,6 +35,7 @@ const DOMAIN = {
 };
 const KNOWN: Omit<EmailFacts, 'window'> = {
   isApiKeyValid: true,
+  allowLists: ALLOW_ALL,
   domain: DOMAIN,
   suppressed: [],
   earlierRequest: null,
@@ -58,6 +60,11 @@ const KEY = { idempotency: { key: 'order 1', fingerprint: 'aa' } };
 const EARLIER = { earlierRequest: { fingerprint: 'bb', response: 'earlier' } };
 const REFUSED_KEY = { isApiKeyValid: false };
 const NO_DOMAIN = { domain: null };
+const NETWORKS = { allowLists: { ...ALLOW_ALL, allowedNetworks: ['192.0.2.0/24'] } };
+const SENDERS = { allowLists: { ...ALLOW_ALL, allowedSenders: ['billing@acme.com'] } };
+const RECIPIENTS = {
+  allowLists: { ...ALLOW_ALL, allowedRecipients: ['staging.test', '*.staging.test'] },
+};
 
 const SINGLE: [what: string, email: NewEmail, facts: Partial<EmailFacts>, outcome: string][] = [
   ['nothing prevents it', email(), {}, 'accepted'],
@@ -67,6 +74,50 @@ const SINGLE: [what: string, email: NewEmail, facts: Partial<EmailFacts>, outcom
     email(KEY),
     { ...REFUSED_KEY, ...EARLIER },
     'key_refused',
+  ],
+  [
+    'the key is used outside of its networks',
+    email({ clientAddress: '198.51.100.1' }),
+    NETWORKS,
+    'network_refused',
+  ],
+  [
+    'a key outside of its networks comes before a repetition',
+    email({ ...KEY, clientAddress: '198.51.100.1' }),
+    { ...NETWORKS, ...EARLIER },
+    'network_refused',
+  ],
+  [
+    'the key is used in one of its networks',
+    email({ clientAddress: '::ffff:192.0.2.9' }),
+    NETWORKS,
+    'accepted',
+  ],
+  ['the service itself uses a key with networks', email(), NETWORKS, 'accepted'],
+  ['the sender is not allowed', email(), SENDERS, 'sender_refused'],
+  [
+    'one of two recipients is not allowed',
+    email({ to: ['a@staging.test', 'b@x.test'] }),
+    RECIPIENTS,
+    'recipient_refused',
+  ],
+  [
+    'all recipients are allowed',
+    email({ to: ['a@staging.test', 'b@eu.staging.test'] }),
+    RECIPIENTS,
+    'accepted',
+  ],
+  [
+    'a repetition comes before lists of addresses',
+    email(KEY),
+    { ...SENDERS, ...EARLIER },
+    'repeated',
+  ],
+  [
+    'a notice goes to a sender that the key may not send to',
+    email({ dsn: { kind: 'notice' } }),
+    { allowLists: { ...ALLOW_ALL, allowedSenders: ['a@b.test'], allowedRecipients: ['b.test'] } },
+    'accepted',
   ],
   ['the idempotency key was used', email(KEY), EARLIER, 'repeated'],
   [

@@ -6,6 +6,7 @@
  * stores nothing if they have changed, and the facts are read and decided again.
  */
 import type { LimitState } from '../../core/limits.ts';
+import type { AllowLists } from '../../core/scope.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Email } from '../../mail/email.ts';
 import { parseTracking } from '../../mail/links/tracking-link.ts';
@@ -18,6 +19,7 @@ import {
   type NewEmail,
 } from './new-email.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
+import { isFromAllowedNetwork, refusalByLists } from '../accept-refusals.ts';
 import { DAY_MS } from '../../lib/units.ts';
 
 /** The database's state about emails, at one moment. */
@@ -31,6 +33,8 @@ export type Facts = {
 
 export type EmailFacts = {
   isApiKeyValid: boolean;
+  /** The lists of the key. */
+  allowLists: AllowLists;
   domain: SendingDomain | null;
   /** Shared by all emails of a project and environment. */
   window: LimitWindow;
@@ -94,7 +98,7 @@ export function decideBatch(batch: EmailBatch, facts: Facts): Decision[] {
   const earlier = idempotency && facts.byEmail[0]!.earlierRequest;
   if (earlier) {
     return decisions.map((one) =>
-      one.outcome === 'key_refused' ? one : { ...one, ...earlier, outcome: 'repeated' },
+      isKeyRefused(one.outcome) ? one : { ...one, ...earlier, outcome: 'repeated' },
     );
   }
   const isStored = ({ outcome }: Decision) => outcome === 'accepted';
@@ -108,6 +112,11 @@ export function decideBatch(batch: EmailBatch, facts: Facts): Decision[] {
     response: index === 0 ? response : null,
     key: index === first ? idempotency && { ...idempotency, response } : null,
   }));
+}
+
+/** Returns whether the key may not be used at all, so that not even a repetition gets its response. */
+export function isKeyRefused(outcome: EmailResult['outcome']): boolean {
+  return outcome === 'key_refused' || outcome === 'network_refused';
 }
 
 function decideOne(email: NewEmail, facts: EmailFacts, { now, time }: Facts): Decision {
@@ -124,8 +133,13 @@ function decideOne(email: NewEmail, facts: EmailFacts, { now, time }: Facts): De
     key: null,
   };
   if (!facts.isApiKeyValid) return { ...common, outcome: 'key_refused' };
+  if (!isFromAllowedNetwork(email, facts.allowLists)) {
+    return { ...common, outcome: 'network_refused' };
+  }
   if (earlier) return { ...common, ...earlier, outcome: 'repeated' };
   if (aheadMs > SCHEDULE_DAYS_MAX * DAY_MS) return { ...common, outcome: 'schedule_refused' };
+  const refusedByLists = refusalByLists(email, facts.allowLists);
+  if (refusedByLists !== null) return { ...common, outcome: refusedByLists };
   if (facts.domain === null) return { ...common, outcome: 'domain_refused' };
   if (openCount === 0 && !email.acceptsSuppressed) return { ...common, outcome: 'suppressed' };
   const response = fillResponse(email, { createdAt: time, isScheduled: common.isScheduled });

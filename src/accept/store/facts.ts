@@ -7,7 +7,7 @@
  *
  * The fast path (fast-path-sql.ts) uses the same conditions.
  */
-import { type Scope, scopeKey } from '../../core/scope.ts';
+import { type AllowLists, type Scope, scopeKey } from '../../core/scope.ts';
 import { domainOf } from '../../mail/address.ts';
 import type { EmailFacts, Facts, LimitWindow, RecipientSuppression } from './decision.ts';
 import type { NewEmail } from './new-email.ts';
@@ -43,7 +43,8 @@ const PARAMETERS = namedParameters(
 const P = PARAMETERS.sql;
 
 export const VALID_API_KEY = `
-      select api_key.id from api_keys api_key
+      select api_key.id, api_key.allowed_networks, api_key.allowed_senders, api_key.allowed_recipients
+        from api_keys api_key
        where api_key.project_id = request.project_id and api_key.id = request.key_id
          and api_key.environment = request.environment
          and api_key.revoked_at is null and (api_key.expires_at is null or api_key.expires_at > clock.now)
@@ -97,6 +98,8 @@ const FACTS = {
   text: `
 select clock.now, clock.now::text as "exactNow", wire_time(clock.now) as time,
        request.group_number::int as "groupNumber", api_key.id is not null as "isApiKeyValid",
+       api_key.allowed_networks as "allowedNetworks", api_key.allowed_senders as "allowedSenders",
+       api_key.allowed_recipients as "allowedRecipients",
        case when domain.id is not null then json_build_object(
          'id', domain.id, 'dualSigned', domain.ed25519_verified, 'tls', domain.tls,
          'tracksOpens', domain.track_opens, 'tracksClicks', domain.track_clicks,
@@ -120,6 +123,7 @@ select clock.now, clock.now::text as "exactNow", wire_time(clock.now) as time,
 
 type GroupRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &
   Pick<EmailFacts, 'isApiKeyValid' | 'domain'> &
+  AllowLists &
   LimitWindow & {
     groupNumber: number;
     suppressed: [ord: number, SuppressionReason, expiresAt: string | null][] | null;
@@ -175,9 +179,11 @@ export async function readFacts(db: Queryable, query: FactsQuery): Promise<Facts
     ]),
   );
   const byEmail = groupNumbers.map((groupNumber, index): EmailFacts => {
-    const { isApiKeyValid, domain } = rows[groupNumber - 1]!;
+    const row = rows[groupNumber - 1]!;
+    const { isApiKeyValid, domain } = row;
     return {
       isApiKeyValid,
+      allowLists: row,
       domain,
       window: windows[groupNumber - 1]!,
       suppressed: suppressedOf.get(index)!,

@@ -108,7 +108,8 @@ with email_group as materialized (
    cross join json_to_recordset(${SHARED.groups}::json) as request(
       group_number int, project_id uuid, environment text, project_emails int, key_id uuid, domain text,
       reply_to text[], tags jsonb, tls text, track_opens boolean, track_clicks boolean,
-      tracking_base text, lifetime_s int, hand_over boolean)
+      tracking_base text, lifetime_s int, hand_over boolean, allowed_networks text[], allowed_senders text[],
+      allowed_recipients text[])
    ${hasBlocks ? WINDOW_OR_BLOCK : WINDOW}
    cross join lateral (${openWindows('limit_window')}) open_windows
    cross join lateral (select ${CURRENT_COUNTS}) counts
@@ -117,6 +118,10 @@ with email_group as materialized (
    where request.project_emails <= limit_window.max - counts.used
      and request.project_emails <= limit_window.recipients_max - counts.recipients_used
      and not domain.is_paused
+     -- The lists of the key are still those by which isForFastPath chose this path.
+     and api_key.allowed_networks is not distinct from request.allowed_networks
+     and api_key.allowed_senders is not distinct from request.allowed_senders
+     and api_key.allowed_recipients is not distinct from request.allowed_recipients
 ),
 candidate as (
   select request.ord, (${SHARED.ids}::uuid[])[request.ord] as id, email_group.group_number,

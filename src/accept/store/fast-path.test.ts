@@ -17,6 +17,7 @@ import {
 } from './fast-path.ts';
 import { storeEmails, storeBatch } from './full-path.ts';
 import { insertDomain } from '../../domains/domain-store.ts';
+import { ALLOW_ALL } from '../../core/scope.ts';
 import { newId } from '../../database/ids.ts';
 import { createKey } from '../../accounts/keys/key-store.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -30,7 +31,8 @@ const { db } = database;
 const RUNS = 40;
 const HOLDER = newId();
 const BASE = 'https://links.acme.com';
-const KEYS = ['valid', 'revoked', 'expired', 'of enforced.com'] as const;
+const KEYS = ['valid', 'revoked', 'expired', 'of enforced.com', 'with lists'] as const;
+const LISTS = { ...ALLOW_ALL, allowedSenders: ['acme.com'], allowedRecipients: ['example.net'] };
 const DOMAINS = {
   'enforced.com': `tls = 'enforced', ed25519_verified = true`,
   'tracked.com': 'track_opens = true, track_clicks = true',
@@ -56,7 +58,8 @@ async function setStage(): Promise<Stage> {
     for (const name of KEYS) {
       const domain = name === 'of enforced.com' ? 'enforced.com' : null;
       const rights = { permission: 'full_access', domain, expiresAt: null } as const;
-      keys[name] = (await createKey(db, scope, { name, ...rights })).key.id;
+      const lists = name === 'with lists' ? LISTS : ALLOW_ALL;
+      keys[name] = (await createKey(db, scope, { name, ...rights, ...lists })).key.id;
     }
     await db.query('update api_keys set revoked_at = app_now() where id = $1', [keys.revoked]);
     await db.query('update api_keys set expires_at = app_now() where id = $1', [keys.expired]);
@@ -138,6 +141,8 @@ const EMAIL = fc.record({
   lifetimeS: fc.constantFrom(60, 3_600),
   mayHandOver: fc.boolean(),
   acceptsSuppressed: fc.constantFrom(undefined, false, true),
+  /** False: this process does not know of the lists of the key yet. */
+  knowsLists: fc.boolean(),
   idempotencyKey: fc.option(fc.integer({ min: 0, max: 30 })),
 });
 type Wanted = typeof EMAIL extends fc.Arbitrary<infer Value> ? Value : never;
@@ -172,6 +177,7 @@ function emailOf(wanted: Wanted, stage: Stage): NewEmail {
   const { scope, keys } = stage[wanted.scope]!;
   const { idempotencyKey: key } = wanted;
   const id = newId();
+  const mayUseLists = wanted.key === 'with lists' && wanted.domain === 'acme.com';
   return {
     ...newEmail(scope as Sender, { to: [wanted.to] }),
     ...wanted,
@@ -190,6 +196,7 @@ function emailOf(wanted: Wanted, stage: Stage): NewEmail {
     eventData: { email_id: id, subject: 'quote " and \\ and ü', status: 'queued' },
     response: JSON.stringify({ id, status: '@status', created_at: '@created_at' }),
     acceptsSuppressed: wanted.acceptsSuppressed ?? false,
+    allowLists: wanted.knowsLists && mayUseLists ? LISTS : ALLOW_ALL,
     idempotency: key === null ? null : { key: `order ${key}`, fingerprint: '00ff' },
   };
 }
@@ -316,7 +323,14 @@ async function tried(
   return { answers, queuedWebhooks, rows };
 }
 
-const seen = { stored: 0, left: 0, storedTogether: 0, leftTogether: 0, fromBlocks: 0 };
+const seen = {
+  stored: 0,
+  left: 0,
+  storedWithLists: 0,
+  storedTogether: 0,
+  leftTogether: 0,
+  fromBlocks: 0,
+};
 
 async function permitsOf(tx: Queryable): Promise<number> {
   const sum = 'select coalesce(sum(permits), 0)::int as permits from limit_blocks';
@@ -337,6 +351,9 @@ async function shortThenFull(
   const left = emails.filter((_, index) => short[index] === null);
   const decided = left.length === 0 ? [] : await storeEmails(tx, left, options);
   seen.stored += emails.length - left.length;
+  seen.storedWithLists += emails.filter(
+    ({ allowLists }, index) => allowLists === LISTS && short[index] !== null,
+  ).length;
   seen.left += left.length;
   const acceptedLater = (email: NewEmail): number =>
     decided.filter(

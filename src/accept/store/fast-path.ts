@@ -8,7 +8,7 @@
  * recipients, known idempotency keys, paused domains, and limits without capacity for the whole batch.
  * fast-path.test.ts compares both paths.
  */
-import { scopeKey } from '../../core/scope.ts';
+import { ALLOW_ALL, scopeKey } from '../../core/scope.ts';
 import { domainOf, formatMailbox } from '../../mail/address.ts';
 import { parseTracking } from '../../mail/links/tracking-link.ts';
 import {
@@ -22,6 +22,7 @@ import {
 } from './fast-path-sql.ts';
 import { type EmailBatch, type EmailResult, fillResponse, type NewEmail } from './new-email.ts';
 import type { FullPathOptions } from './full-path.ts';
+import { isFromAllowedNetwork, refusalByLists } from '../accept-refusals.ts';
 import { commitAccepted } from './insert.ts';
 import { binaryArray, literalArray } from '../../database/parameters/binary-array.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -31,7 +32,8 @@ export type FastPathOptions = FullPathOptions & {
   hasBlocks?: boolean;
 };
 
-export function isForFastPath({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail): boolean {
+export function isForFastPath(email: NewEmail): boolean {
+  const { scheduledAt, recipients, to, cc, bcc, dsn, allowLists = ALLOW_ALL } = email;
   const [recipient] = recipients;
   return (
     scheduledAt === null &&
@@ -41,7 +43,9 @@ export function isForFastPath({ scheduledAt, recipients, to, cc, bcc, dsn }: New
     recipient.position === 0 &&
     to.length === 1 &&
     cc.length === 0 &&
-    bcc.length === 0
+    bcc.length === 0 &&
+    isFromAllowedNetwork(email, allowLists) &&
+    refusalByLists(email, allowLists) === null
   );
 }
 
@@ -157,6 +161,9 @@ function groupOf(email: NewEmail, hasLease: boolean) {
     tracking_base: email.tracking.base ?? undefined,
     lifetime_s: email.lifetimeS,
     hand_over: email.mayHandOver && hasLease,
+    allowed_networks: email.allowLists?.allowedNetworks ?? undefined,
+    allowed_senders: email.allowLists?.allowedSenders ?? undefined,
+    allowed_recipients: email.allowLists?.allowedRecipients ?? undefined,
   };
 }
 

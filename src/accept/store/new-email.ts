@@ -3,7 +3,7 @@
  * by which requests are grouped, and the row that the paths return for each email.
  */
 import type { LimitState } from '../../core/limits.ts';
-import { type Environment, scopeKey } from '../../core/scope.ts';
+import { type AllowLists, type Caller, type Environment, scopeKey } from '../../core/scope.ts';
 import type { Address, Mailbox } from '../../mail/address.ts';
 import type { Email } from '../../mail/email.ts';
 import type { Tracking } from '../../mail/links/tracking-link.ts';
@@ -31,6 +31,9 @@ export type NewEmail = Email & {
   mayHandOver: boolean;
   idempotency: Idempotency | null;
   sizeBytes: number;
+  /** The lists of the key, as this process knows them; absent: none. The database's are compared or decide. */
+  allowLists?: AllowLists;
+  clientAddress?: Caller['clientAddress'];
   /** Absent or false: refuse the email when every recipient is suppressed. */
   acceptsSuppressed?: boolean;
 };
@@ -65,7 +68,10 @@ export type DecisionKind =
   | 'accepted'
   | 'repeated'
   | 'key_refused'
+  | 'network_refused'
   | 'schedule_refused'
+  | 'sender_refused'
+  | 'recipient_refused'
   | 'domain_refused'
   | 'suppressed'
   | 'limited'

@@ -1,4 +1,4 @@
-/** `letterhaus keys`: creates, lists, rotates and revokes API keys. A key is shown only at its creation. */
+/** `letterhaus keys`: creates, lists, changes, rotates and revokes API keys. A key is shown only at its creation. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { ApiKey } from '../../../sdk/src/api.ts';
 import { parseApiKey } from './api-key.ts';
@@ -21,16 +21,19 @@ const OVERLAP_MAX_S = 30 * DAY_S;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
 
 export function describeKeys(keys: Command, cli: Cli): void {
-  apiCommand(keys, cli, {
-    name: 'create',
-    about: 'create a key and show it once',
-    examples: [
-      'keys create --environment test',
-      'keys create --environment live --permission sending_access --domain acme.com --expires 30d',
-    ],
-    environment: 'asked',
-    run: create,
-  })
+  addLists(
+    apiCommand(keys, cli, {
+      name: 'create',
+      about: 'create a key and show it once',
+      examples: [
+        'keys create --environment test',
+        'keys create --environment live --permission sending_access --domain acme.com --expires 30d',
+        'keys create --environment live --network 203.0.113.0/24 --sender billing@acme.com',
+      ],
+      environment: 'asked',
+      run: create,
+    }),
+  )
     .option('--name <name>', 'name of the key', parseName, 'Made on the command line')
     .addOption(
       new Option('--permission <permission>', 'what the key may do')
@@ -48,6 +51,20 @@ export function describeKeys(keys: Command, cli: Cli): void {
     environment: 'both',
     run: list,
   });
+  addLists(
+    apiCommand(keys, cli, {
+      name: 'update',
+      about: 'change the name of a key, or its networks, senders and recipients',
+      examples: [
+        `keys update ${EXAMPLE_ID} --network 203.0.113.0/24 --network 2001:db8::/32`,
+        `keys update ${EXAMPLE_ID} --recipient acme.com --sender any`,
+      ],
+      environment: 'of_id',
+      run: update,
+    }),
+  )
+    .argument('<id>', 'id of the key, or the key itself')
+    .option('--name <name>', 'name of the key', parseName);
   apiCommand(keys, cli, {
     name: 'rotate',
     about: 'replace a key with a new one; the old key stays valid for the overlap',
@@ -71,19 +88,75 @@ export function describeKeys(keys: Command, cli: Cli): void {
   }).argument('<id>', 'id of the key, or the key itself');
 }
 
-type CreateOptions = ApiOptions & {
-  name: string;
-  permission: Permission;
-  domain?: string;
-  expires?: Date;
-};
+const ANY = 'any';
+
+/** The options for the lists of a key. Each may be given several times. */
+function addLists(command: Command): Command {
+  const collect = (text: string, before: readonly string[] = []): string[] => [...before, text];
+  return command
+    .option('--network <network>', 'network from which the key may be used; repeatable', collect)
+    .option('--sender <pattern>', 'address or domain that it may send from; repeatable', collect)
+    .option('--recipient <pattern>', 'address or domain that it may send to; repeatable', collect);
+}
+
+type ListOptions = { network?: string[]; sender?: string[]; recipient?: string[] };
+
+/** Returns the given lists. `any` removes a list, so the key is not limited by it. */
+function listsOf({ network, sender, recipient }: ListOptions) {
+  const listOf = (entries: string[]) => (entries.includes(ANY) ? null : entries);
+  return {
+    ...(network && { allowed_networks: listOf(network) }),
+    ...(sender && { allowed_senders: listOf(sender) }),
+    ...(recipient && { allowed_recipients: listOf(recipient) }),
+  };
+}
+
+type CreateOptions = ApiOptions &
+  ListOptions & {
+    name: string;
+    permission: Permission;
+    domain?: string;
+    expires?: Date;
+  };
 
 async function create(api: Api, options: CreateOptions): Promise<CommandResult> {
   const { name, permission, domain, expires } = options;
   const expires_at = expires?.toISOString();
-  const created = await api.client.apiKeys.create({ name, permission, domain, expires_at });
-  const text = `${created.key}\n\nThis ${created.environment} key is shown only once (id ${created.id}).`;
+  const rights = { permission, domain, expires_at, ...listsOf(options) };
+  const created = await api.client.apiKeys.create({ name, ...rights });
+  const shown = `${created.key}\n\nThis ${created.environment} key is shown only once (id ${created.id}).`;
+  const text = [shown, ...warningLines(created)].join('\n');
   return { data: { ...created, project_id: await findProjectId(api) }, text };
+}
+
+function warningLines({ warnings }: Pick<ApiKey, 'warnings'>): string[] {
+  return warnings.map((warning) => `Warning: ${warning}`);
+}
+
+async function update(
+  api: Api,
+  options: ApiOptions & ListOptions & { name?: string },
+  [idOrKey]: [string],
+): Promise<CommandResult> {
+  const { name } = options;
+  const change = { ...(name !== undefined && { name }), ...listsOf(options) };
+  if (Object.keys(change).length === 0) {
+    const failed = 'Nothing is to change: give --name, --network, --sender or --recipient.';
+    return { failed, code: 'validation_error', exitCode: 2 };
+  }
+  const id = await findId(api, options, idOrKey);
+  const changed = await explainNotFound(api.byId.apiKeys.update(id, change), noKeyMessage(id));
+  const lines = [`Key ${id} is changed.`, ...limitLines(changed), ...warningLines(changed)];
+  return { data: changed, text: lines.join('\n') };
+}
+
+function limitLines(key: ApiKey): string[] {
+  const lists = [
+    ['used from', key.allowed_networks],
+    ['sends from', key.allowed_senders],
+    ['sends to', key.allowed_recipients],
+  ] as const;
+  return lists.map(([what, entries]) => `${what}: ${entries?.join(', ') ?? ANY}`);
 }
 
 async function list(api: Api, options: ApiOptions): Promise<CommandResult> {
@@ -97,6 +170,7 @@ async function list(api: Api, options: ApiOptions): Promise<CommandResult> {
         'ENVIRONMENT',
         'PERMISSION',
         { heading: 'DOMAIN', cut: 2 },
+        'LIMITED',
         'EXPIRES',
         'LAST USED',
         { heading: 'NAME', cut: 1 },
@@ -151,7 +225,17 @@ async function findId(api: Api, options: ApiOptions, idOrKey: string): Promise<s
 function keyCells(key: ApiKey & { environment: Environment }): string[] {
   const { id, hint, environment, permission, domain, name } = key;
   const times = [shortTime(key.expires_at), shortTime(key.last_used_at)];
-  return [id, hint, environment, permission, domain ?? 'any', ...times, name];
+  return [id, hint, environment, permission, domain ?? 'any', limitedBy(key), ...times, name];
+}
+
+/** Names the lists that the key has. `--json` shows their entries. */
+function limitedBy(key: ApiKey): string {
+  const lists = [
+    key.allowed_networks && 'networks',
+    key.allowed_senders && 'senders',
+    key.allowed_recipients && 'recipients',
+  ];
+  return lists.filter((name) => name !== null).join(', ') || 'no';
 }
 
 function parseKeyDomain(text: string): string {

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, makeApiKey } from './api-key.ts';
-import type { Caller } from '../../core/scope.ts';
+import { ALLOW_ALL, type Caller } from '../../core/scope.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 import { KeyCache } from './key-cache.ts';
 
@@ -45,6 +45,7 @@ function fakeKeys() {
         permission: 'full_access',
         domain: null,
         expiresAt: null,
+        ...ALLOW_ALL,
       };
       callers.set(hashApiKey(key), caller);
       return { key, caller };

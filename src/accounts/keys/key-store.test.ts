@@ -5,7 +5,7 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { hashApiKey, parseApiKey } from './api-key.ts';
-import type { Scope } from '../../core/scope.ts';
+import { ALLOW_ALL, type Scope } from '../../core/scope.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
@@ -51,6 +51,7 @@ test('a key is found by its text, with project, environment and organization', a
     permission: 'full_access',
     domain: 'acme.com',
     expiresAt: null,
+    ...ALLOW_ALL,
   });
 });
 

@@ -4,7 +4,14 @@
  */
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, keyHintOf, makeApiKey } from './api-key.ts';
-import type { Caller, Environment, KeyLimits, Scope } from '../../core/scope.ts';
+import {
+  ALLOW_ALL,
+  type AllowLists,
+  type Caller,
+  type Environment,
+  type KeyLimits,
+  type Scope,
+} from '../../core/scope.ts';
 import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Queryable, Database } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
@@ -21,27 +28,39 @@ export type ApiKey = KeyLimits & {
   lastUsedAt: Date | null;
 };
 
-export type NewKey = KeyLimits & { name: string };
+/** Without a list, the key admits everybody. */
+export type NewKey = Omit<KeyLimits, keyof AllowLists> & Partial<AllowLists> & { name: string };
 
-const UNLIMITED: KeyLimits = { permission: 'full_access', domain: null, expiresAt: null };
+const UNLIMITED: KeyLimits = {
+  permission: 'full_access',
+  domain: null,
+  expiresAt: null,
+  ...ALLOW_ALL,
+};
 
 /**
- * `isBroader` of core/scope.ts as a condition: $4 to $6 are the limits of the calling key. Keys of members
+ * `isBroader` of core/scope.ts as a condition: $4 to $9 are the limits of the calling key. Keys of members
  * (findOrCreateMemberKey) are excluded: they have no text, and they end with the member.
  */
 const NOT_BROADER = `
    and member_id is null
    and ($4::text = 'full_access' or permission = $4)
    and ($5::text is null or domain = $5)
-   and ($6::timestamptz is null or expires_at <= $6)`;
+   and ($6::timestamptz is null or expires_at <= $6)
+   and ($7::text[] is null or allowed_networks <@ $7)
+   and ($8::text[] is null or allowed_senders <@ $8)
+   and ($9::text[] is null or allowed_recipients <@ $9)`;
 
-const COLUMNS = `id, project_id as "projectId", environment, name, hint, permission, domain,
+const LISTS = `allowed_networks as "allowedNetworks", allowed_senders as "allowedSenders",
+       allowed_recipients as "allowedRecipients"`;
+
+const COLUMNS = `id, project_id as "projectId", environment, name, hint, permission, domain, ${LISTS},
        created_at as "createdAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"`;
 
 const CREATE = `
 insert into api_keys (project_id, id, environment, name, sha256, hint, permission, domain,
-                      created_at, expires_at)
-values ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, app_now(), $9)
+                      created_at, expires_at, allowed_networks, allowed_senders, allowed_recipients)
+values ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, app_now(), $9, $10, $11, $12)
 returning ${COLUMNS}`;
 
 /** Creates a key. `text` is the key itself: show it once, never store it. */
@@ -61,6 +80,9 @@ export async function createKey(
     key.permission,
     key.domain,
     key.expiresAt,
+    key.allowedNetworks ?? null,
+    key.allowedSenders ?? null,
+    key.allowedRecipients ?? null,
   ]);
   if (!row) throw new Error('the new key was not returned');
   return { key: row, text };
@@ -69,7 +91,7 @@ export async function createKey(
 const FIND_CALLERS = `
 select encode(api_keys.sha256, 'hex') as hash, api_keys.project_id as "projectId", api_keys.environment,
        projects.organization_id as "organizationId", api_keys.id as "keyId", api_keys.permission,
-       api_keys.domain, api_keys.expires_at as "expiresAt"
+       api_keys.domain, api_keys.expires_at as "expiresAt", ${LISTS}
   from api_keys
   join projects on projects.id = api_keys.project_id
  where api_keys.sha256 in (select decode(hash, 'hex') from unnest($1::text[]) hash)
@@ -89,8 +111,8 @@ export async function findCallers(
 const LIST = `
 select ${COLUMNS} from api_keys
  where project_id = $1 and environment = $2 and revoked_at is null
-   and ($7::uuid is null or id < $7) and ($8::uuid is null or id > $8)${NOT_BROADER}
- order by case when $8::uuid is null then id end desc, id
+   and ($10::uuid is null or id < $10) and ($11::uuid is null or id > $11)${NOT_BROADER}
+ order by case when $11::uuid is null then id end desc, id
  limit $3`;
 
 /**
@@ -127,9 +149,12 @@ export async function findKey(
 
 const UPDATE = `
 update api_keys
-   set name = coalesce($7, name), permission = coalesce($8, permission),
-       domain = case when $9::boolean then $10 else domain end,
-       expires_at = case when $11::boolean then $12::timestamptz else expires_at end
+   set name = coalesce($10, name), permission = coalesce($11, permission),
+       domain = case when $12::boolean then $13 else domain end,
+       expires_at = case when $14::boolean then $15::timestamptz else expires_at end,
+       allowed_networks = case when $16::boolean then $17::text[] else allowed_networks end,
+       allowed_senders = case when $18::boolean then $19::text[] else allowed_senders end,
+       allowed_recipients = case when $20::boolean then $21::text[] else allowed_recipients end
  where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}
 returning ${COLUMNS}`;
 
@@ -139,9 +164,12 @@ export type KeyChange = { [Field in keyof NewKey]?: NewKey[Field] | undefined };
 export async function updateKey(
   db: Queryable,
   scope: Scope,
-  { id, name, permission, domain, expiresAt }: KeyChange & { id: string },
+  change: KeyChange & { id: string },
   within = UNLIMITED,
 ): Promise<ApiKey | null> {
+  const { id, name, permission, domain, expiresAt } = change;
+  const { allowedNetworks, allowedSenders, allowedRecipients } = change;
+  const clearable = [domain, expiresAt, allowedNetworks, allowedSenders, allowedRecipients];
   const [row] = await db.query<ApiKey>(UPDATE, [
     scope.projectId,
     scope.environment,
@@ -149,10 +177,7 @@ export async function updateKey(
     ...limitsOf(within),
     name ?? null,
     permission ?? null,
-    domain !== undefined,
-    domain ?? null,
-    expiresAt !== undefined,
-    expiresAt ?? null,
+    ...clearable.flatMap((value) => [value !== undefined, value ?? null]),
   ]);
   return row ?? null;
 }
@@ -166,21 +191,21 @@ with found as materialized (
      for update
 ),
 ending as (
-  update api_keys set expires_at = least(api_keys.expires_at, app_now() + $10 * interval '1 second')
+  update api_keys set expires_at = least(api_keys.expires_at, app_now() + $13 * interval '1 second')
     from found
    where api_keys.project_id = $1 and api_keys.project_id = found.project_id and api_keys.id = found.id
   returning api_keys.expires_at
 ),
 made as (
   insert into api_keys (project_id, id, environment, name, sha256, hint, permission, domain,
-                        created_at, expires_at)
-  select project_id, $7, environment, name, decode($8, 'hex'), $9, permission, domain, app_now(),
-         expires_at
+                        created_at, expires_at, allowed_networks, allowed_senders, allowed_recipients)
+  select project_id, $10, environment, name, decode($11, 'hex'), $12, permission, domain, app_now(),
+         expires_at, allowed_networks, allowed_senders, allowed_recipients
     from found
   returning *
 )
 select made.id, made.project_id as "projectId", made.environment, made.name, made.hint,
-       made.permission, made.domain, made.created_at as "createdAt",
+       made.permission, made.domain, ${LISTS}, made.created_at as "createdAt",
        made.expires_at as "expiresAt", made.last_used_at as "lastUsedAt",
        ending.expires_at as "previousExpiresAt"
   from made, ending`;
@@ -300,8 +325,9 @@ export async function deleteEndedKeys(
   return (await db.query(DELETE_ENDED, [limit, keptMax])).length;
 }
 
-function limitsOf({ permission, domain, expiresAt }: KeyLimits): unknown[] {
-  return [permission, domain, expiresAt];
+function limitsOf({ permission, domain, expiresAt, ...lists }: KeyLimits): unknown[] {
+  const { allowedNetworks, allowedSenders, allowedRecipients } = lists;
+  return [permission, domain, expiresAt, allowedNetworks, allowedSenders, allowedRecipients];
 }
 
 const TOUCH = `

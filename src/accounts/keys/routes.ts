@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
-import { type Caller, isBroader, PERMISSIONS } from '../../core/scope.ts';
+import { type Caller, isBroader, PERMISSIONS, type Scope } from '../../core/scope.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
@@ -24,6 +24,10 @@ import {
 } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { parseDomain } from '../../mail/address.ts';
+import { type AllowListsInput, allowListsToWire, parseAllowLists } from './allow-lists.ts';
+import { allowListFields, shownAllowLists } from './schemas.ts';
+import { findKeyWarnings } from './key-warnings.ts';
+import type { Queryable } from '../../database/database.ts';
 import { isId } from '../../database/ids.ts';
 import {
   type ApiKey,
@@ -72,7 +76,7 @@ function registerCurrentKey(app: App, { db }: HttpServices): void {
       // The key was revoked after the access check.
       if (!key || !project) return notFound(reply, NOUN);
       return {
-        ...keyToWire(key),
+        ...(await keyWithWarnings(db, caller, key)),
         project: { id: project.id, name: project.name },
         organization_id: project.organizationId,
       };
@@ -87,7 +91,7 @@ function registerCreate(app: App, { db }: HttpServices): void {
       summary: 'Create an API key',
       description:
         'Creates a key for the project and environment of the calling key, never with more access. An omitted ' +
-        'domain or expiry is taken from the calling key. The key is returned only here.',
+        'domain, expiry or list is taken from the calling key. The key is returned only here.',
       operationId: 'createApiKey',
       tags: TAGS,
       body: keyCreation,
@@ -101,11 +105,12 @@ function registerCreate(app: App, { db }: HttpServices): void {
         permission,
         domain: domain ?? caller.domain,
         expiresAt: expires_at ?? caller.expiresAt,
+        lists: { ...allowListsToWire(caller), ...givenListsOf(request.body) },
       });
       if (isRefusal(newKey)) return refuse(reply, newKey);
       await checkKeysMax(db, caller);
       const { key, text } = await createKey(db, caller, newKey);
-      return reply.code(201).send({ ...keyToWire(key), key: text });
+      return reply.code(201).send({ ...(await keyWithWarnings(db, caller, key)), key: text });
     },
   });
 }
@@ -126,7 +131,9 @@ function registerList(app: App, { db }: HttpServices): void {
     handler: async (request) => {
       const page = readPage(request.query);
       const caller = callerOf(request);
-      return pageResponse(await listKeys(db, caller, page, caller), keyToWire);
+      const keys = await listKeys(db, caller, page, caller);
+      const warnings = await findKeyWarnings(db, caller, keys.rows);
+      return pageResponse(keys, (key) => keyToWire(key, warnings));
     },
   });
 }
@@ -154,13 +161,14 @@ function registerChange(app: App, { db, accounts }: HttpServices): void {
         permission: permission ?? current.permission,
         domain: domain === undefined ? current.domain : domain,
         expiresAt: expires_at === undefined ? current.expiresAt : expires_at,
+        lists: { ...allowListsToWire(current), ...givenListsOf(request.body) },
       });
       if (isRefusal(changedKey)) return refuse(reply, changedKey);
       // Changes only the given fields, so a concurrent restriction of the key stays in force.
       const change = { id, ...givenFieldsOf(request.body, changedKey) };
       const changed = await updateKey(db, caller, change, caller);
       accounts.keys.evict(id);
-      return changed ? keyToWire(changed) : notFound(reply, NOUN);
+      return changed ? keyWithWarnings(db, caller, changed) : notFound(reply, NOUN);
     },
   });
 }
@@ -218,7 +226,9 @@ function registerRotate(app: App, { db, accounts }: HttpServices): void {
       accounts.keys.evict(id);
       const { key, text, previousExpiresAt } = rotated;
       const replaces = { id, expires_at: previousExpiresAt.toISOString() };
-      return reply.code(201).send({ ...keyToWire(key), key: text, replaces });
+      return reply
+        .code(201)
+        .send({ ...(await keyWithWarnings(db, caller, key)), key: text, replaces });
     },
   });
 }
@@ -233,16 +243,20 @@ export function parseNewKey(caller: Caller, requested: RequestedKey): NewKey | R
     return refuseFields([{ field: 'domain', message: 'is not a domain name, like acme.com' }]);
   }
   const expiresAt = requested.expiresAt ? new Date(requested.expiresAt) : null;
-  const key = { name, permission, domain, expiresAt };
+  const lists = parseAllowLists(requested.lists, domain);
+  if (isRefusal(lists)) return lists;
+  const key = { name, permission, domain, expiresAt, ...lists };
   return isBroader(key, caller) ? refuseBroaderKey(caller) : key;
 }
 
 /** Returns the fields that the request has, so that the others stay unchanged. */
-function givenFieldsOf(
-  { name, permission, domain, expires_at }: z.output<typeof keyChange>,
-  key: NewKey,
-): KeyChange {
+function givenFieldsOf(body: z.output<typeof keyChange>, key: NewKey): KeyChange {
+  const { name, permission, domain, expires_at } = body;
+  const given = <Value>(input: unknown, value: Value) => (input === undefined ? undefined : value);
   return {
+    allowedNetworks: given(body.allowed_networks, key.allowedNetworks),
+    allowedSenders: given(body.allowed_senders, key.allowedSenders),
+    allowedRecipients: given(body.allowed_recipients, key.allowedRecipients),
     name,
     permission,
     domain: domain === undefined ? undefined : key.domain,
@@ -250,11 +264,23 @@ function givenFieldsOf(
   };
 }
 
-/** The caller has full access here, so the new key can exceed only its domain or its expiry. */
-function refuseBroaderKey({ domain, expiresAt }: Caller): Refusal {
+/** Returns the lists that the request has; null removes a list. */
+function givenListsOf(body: AllowListsInput): AllowListsInput {
+  const { allowed_networks, allowed_senders, allowed_recipients } = body;
+  return {
+    ...(allowed_networks !== undefined && { allowed_networks }),
+    ...(allowed_senders !== undefined && { allowed_senders }),
+    ...(allowed_recipients !== undefined && { allowed_recipients }),
+  };
+}
+
+/** The caller has full access here, so the new key can exceed only its domain, its expiry or its lists. */
+function refuseBroaderKey({ domain, expiresAt, ...caller }: Caller): Refusal {
+  const lists = Object.entries(allowListsToWire(caller)).filter(([, list]) => list !== null);
   const restrictions = [
     domain === null ? '' : ` for ${domain}`,
     expiresAt === null ? '' : ` until ${expiresAt.toISOString()}`,
+    lists.length === 0 ? '' : ` within its ${lists.map(([name]) => name).join(', ')}`,
   ].join('');
   return {
     refused: 'authorization_error',
@@ -262,9 +288,16 @@ function refuseBroaderKey({ domain, expiresAt }: Caller): Refusal {
   };
 }
 
-type RequestedKey = Omit<NewKey, 'expiresAt'> & { expiresAt: string | Date | null | undefined };
+type RequestedKey = Pick<NewKey, 'name' | 'permission' | 'domain'> & {
+  expiresAt: string | Date | null | undefined;
+  lists: AllowListsInput;
+};
 
-function keyToWire(key: ApiKey) {
+async function keyWithWarnings(db: Queryable, scope: Scope, key: ApiKey) {
+  return keyToWire(key, await findKeyWarnings(db, scope, [key]));
+}
+
+function keyToWire(key: ApiKey, warnings: ReadonlyMap<string, readonly string[]>) {
   return {
     object: 'api_key' as const,
     id: key.id,
@@ -273,9 +306,11 @@ function keyToWire(key: ApiKey) {
     environment: key.environment,
     permission: key.permission,
     domain: key.domain,
+    ...allowListsToWire(key),
     created_at: key.createdAt.toISOString(),
     expires_at: key.expiresAt?.toISOString() ?? null,
     last_used_at: key.lastUsedAt?.toISOString() ?? null,
+    warnings: [...(warnings.get(key.id) ?? [])],
   };
 }
 
@@ -305,6 +340,7 @@ const keyCreation = z
     permission: permission.default('full_access'),
     domain: domain.optional(),
     expires_at: expiresAt.optional(),
+    ...allowListFields,
   })
   .meta({ id: 'ApiKeyCreation' });
 
@@ -314,6 +350,7 @@ const keyChange = z
     permission: permission.optional(),
     domain: domain.optional(),
     expires_at: expiresAt.optional(),
+    ...allowListFields,
   })
   .meta({ id: 'ApiKeyChange' });
 
@@ -325,11 +362,16 @@ const keyFields = {
   environment,
   permission,
   domain,
+  ...shownAllowLists,
   created_at: time('Time of creation.'),
   expires_at: time('Time of expiry, or null when the key does not expire.').nullable(),
   last_used_at: time(
     'Time of the last use, to the minute, or null before the first use.',
   ).nullable(),
+  warnings: doc(
+    z.array(shown(z.string(), 'acme.com is not a domain of this project and environment.')),
+    'What prevents the key from sending, such as a domain that the project does not have.',
+  ),
 };
 
 const apiKey = z.object(keyFields).meta({ id: 'ApiKey' });

@@ -13,7 +13,13 @@ import { makeToken, parseToken } from '../sign-in/tokens.ts';
 import { limitRefusal } from '../../core/limits.ts';
 import { type Refusal, noSuch } from '../../core/refusals.ts';
 import { includesRole, type Role } from '../../core/member-roles.ts';
-import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../core/scope.ts';
+import {
+  ALLOW_ALL,
+  type Caller,
+  type Environment,
+  ENVIRONMENTS,
+  type Scope,
+} from '../../core/scope.ts';
 import { ENROLMENT_OPERATIONS } from '../../http/roles.ts';
 import { clientOf, networkOf } from '../../net/ip-addresses.ts';
 import { isId } from '../../database/ids.ts';
@@ -346,6 +352,7 @@ function callerOfSession(session: SessionState, environment: Environment): Calle
     permission: 'full_access',
     domain: null,
     expiresAt: null,
+    ...ALLOW_ALL,
   };
 }
 

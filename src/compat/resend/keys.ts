@@ -10,6 +10,7 @@ import {
   revokeKey,
   updateKey,
 } from '../../accounts/keys/key-store.ts';
+import { allowListsToWire } from '../../accounts/keys/allow-lists.ts';
 import { checkKeysMax } from '../../accounts/limits/maximum-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
@@ -42,6 +43,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
         permission: permission ?? 'full_access',
         domain: domain.name ?? caller.domain,
         expiresAt,
+        lists: allowListsToWire(caller),
       };
       const key = parseNewKey(caller, requested);
       if (isRefusal(key)) return refuse(reply, key);

@@ -8,7 +8,13 @@
  * `Letterhaus-Environment` is `live` or `test`.
  */
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
-import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../core/scope.ts';
+import {
+  ALLOW_ALL,
+  type Caller,
+  type Environment,
+  ENVIRONMENTS,
+  type Scope,
+} from '../../core/scope.ts';
 import { isId } from '../../database/ids.ts';
 import { createKey, removeShortLivedKey } from '../../accounts/keys/key-store.ts';
 import {
@@ -218,6 +224,7 @@ function operatorCaller({ project, environment }: ChosenScope): Caller {
     permission: 'full_access',
     domain: null,
     expiresAt: null,
+    ...ALLOW_ALL,
   };
 }
 

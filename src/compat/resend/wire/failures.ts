@@ -60,6 +60,7 @@ type ErrorNaming = { name: ErrorName; status: number };
 const ERROR_NAMES: Readonly<Record<Exclude<RefusalCode, 'validation_error'>, ErrorNaming>> = {
   authentication_error: { name: 'invalid_api_key', status: 403 },
   authorization_error: { name: 'restricted_api_key', status: 401 },
+  key_restricted: { name: 'restricted_api_key', status: 401 },
   // Only sessions can fail like this, and this API has none.
   totp_required: { name: 'invalid_api_key', status: 401 },
   domain_not_verified: { name: 'validation_error', status: 403 },

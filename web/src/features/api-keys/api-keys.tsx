@@ -1,4 +1,4 @@
-/** The API keys of a project and environment. A new key is shown once. */
+/** The API keys of a project and environment, and whom each admits. A new key is shown once. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { ApiKey } from '../../../../sdk/src/api.ts';
@@ -31,6 +31,7 @@ function Keys(): ReactNode {
   const may = useMay();
   const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
+  const [edited, setEdited] = useState<ApiKey | null>(null);
   const [revoked, setRevoked] = useState<ApiKey | null>(null);
   const list = useList('listApiKeys');
   return (
@@ -52,14 +53,14 @@ function Keys(): ReactNode {
         columns={[
           {
             title: 'Name',
-            cell: ({ name }) => <span className="font-medium break-words">{name}</span>,
+            cell: (key) => <NameCell apiKey={key} />,
           },
           {
             title: 'Key',
             isWide: true,
             cell: ({ hint }) => <code className="font-mono text-xs">{hint}</code>,
           },
-          { title: 'Permission', isWide: true, cell: permissionOf },
+          { title: 'Permission', isWide: true, cell: (key) => <PermissionCell apiKey={key} /> },
           {
             title: 'Last used',
             cell: ({ last_used_at: at }) =>
@@ -70,13 +71,11 @@ function Keys(): ReactNode {
             isNumber: true,
             isHidden: !may('revokeApiKey'),
             cell: (key) => (
-              <Button
-                look="danger"
-                aria-label={`Revoke ${key.name}`}
-                onClick={() => setRevoked(key)}
-              >
-                Revoke
-              </Button>
+              <KeyButtons
+                apiKey={key}
+                onChange={() => setEdited(key)}
+                onRevoke={() => setRevoked(key)}
+              />
             ),
           },
         ]}
@@ -89,6 +88,9 @@ function Keys(): ReactNode {
       <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Create a key">
         <CreateForm />
       </Dialog>
+      <Dialog isOpen={edited !== null} onClose={() => setEdited(null)} title="Change this key">
+        {edited && <ChangeForm apiKey={edited} onDone={() => setEdited(null)} />}
+      </Dialog>
       <Dialog isOpen={revoked !== null} onClose={() => setRevoked(null)} title="Revoke this key?">
         {revoked && <RevokeForm apiKey={revoked} onDone={() => setRevoked(null)} />}
       </Dialog>
@@ -99,6 +101,108 @@ function Keys(): ReactNode {
 function permissionOf({ permission, domain }: ApiKey): string {
   const words = PERMISSIONS.find(([name]) => name === permission)?.[1] ?? permission;
   return domain === null ? words : `${words}, ${domain}`;
+}
+
+function KeyButtons(props: {
+  apiKey: ApiKey;
+  onChange: () => void;
+  onRevoke: () => void;
+}): ReactNode {
+  const { name } = props.apiKey;
+  return (
+    <span className="flex justify-end gap-2">
+      <Button aria-label={`Change ${name}`} onClick={props.onChange}>
+        Change
+      </Button>
+      <Button look="danger" aria-label={`Revoke ${name}`} onClick={props.onRevoke}>
+        Revoke
+      </Button>
+    </span>
+  );
+}
+
+function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
+  return (
+    <div className="break-words">
+      <span className="font-medium">{apiKey.name}</span>
+      {apiKey.warnings.map((warning) => (
+        <p key={warning} className="text-sm text-bad">
+          {warning}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+const LISTS = [
+  ['allowed_networks', 'Used from', 'Used only from networks', '203.0.113.0/24, 2001:db8::/32'],
+  ['allowed_senders', 'Sends from', 'Sends only from', 'billing@acme.com, *.acme.com'],
+  ['allowed_recipients', 'Sends to', 'Sends only to', 'acme.com, jo@example.org'],
+] as const;
+
+function PermissionCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
+  return (
+    <div className="break-words">
+      {permissionOf(apiKey)}
+      {LISTS.map(([name, label]) => {
+        const entries = apiKey[name];
+        return (
+          entries && (
+            <p key={name} className="text-sm text-muted">
+              {label} {entries.join(', ')}
+            </p>
+          )
+        );
+      })}
+    </div>
+  );
+}
+
+/** The lists of a key, each in one field. An empty field does not limit the key. */
+function ListFields({ apiKey }: { apiKey?: ApiKey }): ReactNode {
+  return LISTS.map(([name, , label, example]) => (
+    <Field
+      key={name}
+      label={label}
+      name={name}
+      placeholder={example}
+      defaultValue={apiKey?.[name]?.join(', ')}
+      hint="Several with commas. Empty: no limit."
+      autoComplete="off"
+    />
+  ));
+}
+
+function listIn(form: FormData, name: string): string[] | null {
+  const entries = textOf(form, name)
+    .split(/[\s,]+/)
+    .filter((entry) => entry !== '');
+  return entries.length === 0 ? null : entries;
+}
+
+function listsIn(form: FormData) {
+  return {
+    allowed_networks: listIn(form, 'allowed_networks'),
+    allowed_senders: listIn(form, 'allowed_senders'),
+    allowed_recipients: listIn(form, 'allowed_recipients'),
+  };
+}
+
+function ChangeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const change = async (form: FormData): Promise<void> => {
+    const body = { name: textOf(form, 'name'), ...listsIn(form) };
+    await api.call('updateApiKey', { path: { id: apiKey.id }, body });
+    await reload('listApiKeys');
+    onDone();
+  };
+  return (
+    <ActionForm action="Save" send={change}>
+      <Field label="Name" name="name" defaultValue={apiKey.name} autoComplete="off" required />
+      <ListFields apiKey={apiKey} />
+    </ActionForm>
+  );
 }
 
 function CreateForm(): ReactNode {
@@ -113,6 +217,7 @@ function CreateForm(): ReactNode {
       name: textOf(form, 'name'),
       permission: chosenOf(form, 'permission', PERMISSIONS),
       ...(domain !== '' && { domain }),
+      ...listsIn(form),
     };
     setKey((await api.call('createApiKey', { body })).key);
     await reload('listApiKeys');
@@ -130,6 +235,7 @@ function CreateForm(): ReactNode {
       <Field label="Name" name="name" placeholder="Shop" autoComplete="off" required />
       <Select label="Permission" name="permission" options={PERMISSIONS} />
       <Select label="Restrict to domain" name="domain" options={[['', 'any domain'], ...domains]} />
+      <ListFields />
     </ActionForm>
   );
 }
