@@ -32,6 +32,8 @@ export async function isOperator(db: Queryable, request: FastifyRequest): Promis
   if (isFromLocalOperator(request)) return true;
   const { projectId, organizationId } = callerOf(request);
   if (request.session === null) return projectId === OPERATOR_PROJECT_ID;
+  // The role that admitted the request is one in a project, and the installation is none.
+  if (request.session.projectRoles !== null) return false;
   return organizationId === (await findOrganization(db));
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { LEAST_ROLES, KEY_ONLY_OPERATIONS } from './roles.ts';
+import { LEAST_ROLES, KEY_ONLY_OPERATIONS, ORGANIZATION_OPERATIONS } from './roles.ts';
 
 type Operation = { operationId: string; security?: object[] };
 type Document = { paths: Record<string, Record<string, Operation>> };
@@ -18,6 +18,16 @@ test('every operation has the least role that it needs, or takes a key only, or 
     .filter(({ security }) => security?.length !== 0)
     .map(({ operationId }) => operationId);
   assert.deepEqual(new Set(needing), known);
+});
+
+test('what needs a session and more than the role viewer concerns the organization', () => {
+  const bySession = operations
+    .map(([, operation]) => operation)
+    .filter(({ security }) => security?.every((one) => 'sessionCookie' in one) && security.length)
+    .map(({ operationId }) => operationId)
+    .filter((operation) => LEAST_ROLES.get(operation) !== 'viewer');
+  assert.ok(bySession.length > 20);
+  for (const operation of bySession) assert.ok(ORGANIZATION_OPERATIONS.has(operation), operation);
 });
 
 /** Operations that change nothing, or only what belongs to the member alone. */

@@ -151,6 +151,24 @@ export type Operation = (
   | typeof OWNER_OPERATIONS
 )[number];
 
+/**
+ * Operations that concern more than one project. A member needs the role in the organization for them; for the others,
+ * the role in the project of the request.
+ */
+export const ORGANIZATION_OPERATIONS: ReadonlySet<string> = new Set<Operation>([
+  'createProject',
+  'updateProject',
+  'updateMember',
+  'removeMember',
+  'listInvitations',
+  'createInvitation',
+  'revokeInvitation',
+  'listAuditEvents',
+  'listOperatorConditions',
+  'getReconciliation',
+  ...OWNER_OPERATIONS,
+]);
+
 /** Operations that a key of the operator's project may use: none of them concerns mail. */
 export const OPERATOR_KEY_OPERATIONS: ReadonlySet<string> = new Set([
   'listEvents',

@@ -55,7 +55,12 @@ test('an invitation makes one member, who signs in with a password', async () =>
   assert.match(id, UUID_V7);
   assert.match(created_at, TIME);
   assert.match(last_signed_in_at, TIME);
-  assert.deepEqual(rest, { email: 'jo@acme.test', name: 'Jo Doe', role: 'developer' });
+  assert.deepEqual(rest, {
+    email: 'jo@acme.test',
+    name: 'Jo Doe',
+    role: 'developer',
+    projects: null,
+  });
   const again = await invite(owner, 'JO@acme.test', 'viewer');
   assertFailure(again, 409, 'conflict', /signs in with this address already/);
 });

@@ -35,10 +35,13 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await members.setPassword(db, member.id, 'y');
   await findOrCreateMemberKey(db, scope, member);
   const someone = { organizationId, id: member.id };
-  await members.listMembers(db, organizationId, PAGE);
+  const reader = { organizationId, memberId: member.id, projectRoles: null };
+  await members.listMembers(db, reader, PAGE);
+  const projectRoles = { [scope.projectId]: 'viewer' } as const;
+  await members.listMembers(db, { ...reader, projectRoles }, PAGE);
   await members.findMember(db, someone);
   await members.isOnlyOwner(db, member);
-  await members.changeRole(db, { id: member.id, role: 'admin' });
+  await members.changeRole(db, { id: member.id, role: 'admin', projectRoles: null });
   await useInvitations({ db }, organizationId);
   await useAudit({ db, sender }, organizationId);
   await useTotp({ db }, member.id);
@@ -118,7 +121,14 @@ async function useTotp({ db }: Pick<Stage, 'db'>, memberId: string): Promise<voi
 
 async function useInvitations({ db }: Pick<Stage, 'db'>, organizationId: string): Promise<void> {
   const [email, sha256] = [`${newId()}@acme.test`, Buffer.from(newId())];
-  const invited = { organizationId, email, emailKey: email, role: 'viewer', sha256 } as const;
+  const invited = {
+    organizationId,
+    email,
+    emailKey: email,
+    role: 'viewer',
+    projectRoles: null,
+    sha256,
+  } as const;
   const { id } = await invitations.createInvitation(db, invited);
   await invitations.findInvitation(db, sha256);
   await invitations.listInvitations(db, organizationId, PAGE);

@@ -2,7 +2,7 @@
  * `letterhaus members`: lists, invites and removes the members who may sign in to the dashboard, and changes their
  * roles.
  */
-import { Argument, type Command, Option } from 'commander';
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import type { Member } from '../../../sdk/src/api.ts';
 import { type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
 import {
@@ -14,7 +14,7 @@ import {
 } from '../../cli/command.ts';
 import { takeRows, PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
-import { type Role, ROLES } from '../../core/member-roles.ts';
+import { PROJECT_ROLES, type ProjectRole, type Role, ROLES } from '../../core/member-roles.ts';
 
 export function describeMembers(members: Command, cli: Cli): void {
   apiCommand(members, cli, {
@@ -27,23 +27,29 @@ export function describeMembers(members: Command, cli: Cli): void {
   apiCommand(members, cli, {
     name: 'invite',
     about: 'mail an invitation link, which works once, for 7 days, and print it',
-    examples: ['members invite jo@acme.com --role developer'],
+    examples: [
+      'members invite jo@acme.com --role developer',
+      'members invite jo@acme.com --project-role Shop=admin',
+    ],
     environment: 'none',
     run: invite,
   })
     .argument('<email>', 'the address to sign in with')
-    .addOption(
-      new Option('--role <role>', 'role of the new member').choices(ROLES).makeOptionMandatory(),
-    );
+    .addOption(new Option('--role <role>', 'role of the new member in all projects').choices(ROLES))
+    .addOption(projectRoleOption());
   apiCommand(members, cli, {
     name: 'set-role',
-    about: 'change the role of a member',
-    examples: ['members set-role jo@acme.com admin'],
+    about: 'change the role of a member, in all projects or in some',
+    examples: [
+      'members set-role jo@acme.com admin',
+      'members set-role jo@acme.com --project-role Shop=admin --project-role Blog=viewer',
+    ],
     environment: 'none',
     run: setRole,
   })
     .argument('<member>', 'address or id')
-    .addArgument(new Argument('<role>').choices(ROLES));
+    .addArgument(new Argument('[role]', 'role in all projects').choices(ROLES))
+    .addOption(projectRoleOption());
   apiCommand(members, cli, {
     name: 'remove',
     about: 'remove a member, and end their sessions',
@@ -84,18 +90,82 @@ async function policy(
   return { data, text: `${rule} Members without one: ${data.members_without_second_factor}.` };
 }
 
+type RequestedProjectRole = { project: string; role: ProjectRole };
+
+/** `Shop=developer`: the project is named by its name or its id. */
+function projectRoleOption(): Option {
+  const about = 'role in one project, and none in others, as Shop=developer; repeatable';
+  return new Option('--project-role <project=role>', about).argParser<
+    RequestedProjectRole[] | undefined
+  >((text, before) => {
+    const [, project = '', name] = /^(.+)=([a-z]+)$/.exec(text) ?? [];
+    const role = PROJECT_ROLES.find((one) => one === name);
+    if (role !== undefined) return [...(before ?? []), { project, role }];
+    throw new InvalidArgumentError(`Write project=role; roles are ${PROJECT_ROLES.join(', ')}.`);
+  });
+}
+
+type RightsOptions = { projectRole?: RequestedProjectRole[] };
+
+/** Returns the fields of the request for one role in all projects, or for roles in some. */
+async function rightsOf(
+  client: Api['client'],
+  role: Role | undefined,
+  { projectRole: wanted = [] }: RightsOptions,
+): Promise<Rights | Failure> {
+  if ((role === undefined) === (wanted.length === 0)) {
+    const failed = 'Give one role for all projects, or --project-role for each project.';
+    return { failed, code: 'validation_error', exitCode: 2 };
+  }
+  if (role !== undefined) return { role, projects: null };
+  const { data: projects } = await client.projects.list();
+  const ids = wanted.map(({ project, role: own }) => {
+    const found = projects.find(
+      ({ id, name }) => id === project || name.toLowerCase() === project.toLowerCase(),
+    );
+    return found ? { id: found.id, role: own } : project;
+  });
+  const unknown = ids.find((one) => typeof one === 'string');
+  if (unknown !== undefined) {
+    const failed = `There is no project ${JSON.stringify(unknown)}; see letterhaus projects list.`;
+    return { failed, code: 'not_found', exitCode: 1 };
+  }
+  return { projects: ids.filter((one) => typeof one !== 'string') };
+}
+
+type Rights = { role?: Role; projects: { id: string; role: ProjectRole }[] | null };
+
+/** Returns what the member may do, as a cell of a table. */
+function describeRights(
+  { role, projects }: Pick<Member, 'role' | 'projects'>,
+  nameOf: ReadonlyMap<string, string>,
+): string {
+  if (projects === null) return role;
+  return projects.map((one) => `${one.role} in ${nameOf.get(one.id) ?? one.id}`).join(', ');
+}
+
+async function projectNames(client: Api['client']): Promise<Map<string, string>> {
+  const { data } = await client.projects.list();
+  return new Map(data.map(({ id, name }) => [id, name]));
+}
+
+const NO_NAMES: ReadonlyMap<string, string> = new Map();
+
 const MEMBERS_MAX = 10_000;
 
 async function list({ cli, client }: Api): Promise<CommandResult> {
   const { rows, hasMore } = await takeRows(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
+  const names = rows.some(({ projects }) => projects !== null)
+    ? await projectNames(client)
+    : NO_NAMES;
   const text = table(cli, {
     columns: ['ID', { heading: 'EMAIL', cut: 2 }, { heading: 'NAME', cut: 1 }, 'ROLE', 'SIGNED IN'],
-    rows: rows.map(({ id, email, name, role, last_signed_in_at: signedInAt }) => [
-      id,
-      email,
-      name,
-      role,
-      shortTime(signedInAt),
+    rows: rows.map((member) => [
+      member.id,
+      member.email,
+      member.name,
+      describeRights(member, names),
+      shortTime(member.last_signed_in_at),
     ]),
     none: {
       says: 'There is no member yet.',
@@ -108,10 +178,12 @@ async function list({ cli, client }: Api): Promise<CommandResult> {
 
 async function invite(
   { client }: Api,
-  { role }: ApiOptions & { role: Role },
+  { role, ...options }: ApiOptions & RightsOptions & { role?: Role },
   [email]: [string],
 ): Promise<CommandResult> {
-  const invitation = await client.members.invite({ email, role });
+  const rights = await rightsOf(client, role, options);
+  if (isFailure(rights)) return rights;
+  const invitation = await client.members.invite({ email, ...rights });
   const until = shortTime(invitation.expires_at);
   const text = invitation.mailed
     ? `This link is mailed to ${invitation.email}; it works once, until ${until}:\n${invitation.url}`
@@ -121,13 +193,17 @@ async function invite(
 
 async function setRole(
   { client }: Api,
-  _: object,
-  [nameOrId, role]: [string, Role],
+  options: ApiOptions & RightsOptions,
+  [nameOrId, role]: [string, Role?],
 ): Promise<CommandResult> {
+  const rights = await rightsOf(client, role, options);
+  if (isFailure(rights)) return rights;
   const member = await findMember(client, nameOrId);
   if (isFailure(member)) return member;
-  const changed = await client.members.update(member.id, { role });
-  return { data: changed, text: `${changed.email} has the role ${changed.role}.` };
+  const changed = await client.members.update(member.id, rights);
+  const names = changed.projects === null ? NO_NAMES : await projectNames(client);
+  const text = `${changed.email} has the role ${describeRights(changed, names)}.`;
+  return { data: changed, text };
 }
 
 async function remove(

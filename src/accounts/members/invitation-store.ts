@@ -1,5 +1,5 @@
 /** Invitations to an organization, until they are accepted, revoked or expired. */
-import type { Role } from '../../core/member-roles.ts';
+import type { ProjectRoles, Role } from '../../core/member-roles.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
@@ -12,31 +12,34 @@ export type Invitation = {
   organizationId: string;
   email: string;
   role: Role;
+  projectRoles: ProjectRoles;
   createdAt: Date;
   expiresAt: Date;
 };
 
-const COLUMNS = `id, organization_id as "organizationId", email, role, created_at as "createdAt",
-       expires_at as "expiresAt"`;
+const COLUMNS = `id, organization_id as "organizationId", email, role, project_roles as "projectRoles",
+       created_at as "createdAt", expires_at as "expiresAt"`;
 
 const CREATE = `
-insert into invitations (id, organization_id, email, email_key, role, sha256, created_at, expires_at)
-values ($1, $2, $3, $4, $5, $6, app_now(), app_now() + interval '${INVITATION_DAYS} days')
+insert into invitations (id, organization_id, email, email_key, role, sha256, created_at, expires_at, project_roles)
+values ($1, $2, $3, $4, $5, $6, app_now(), app_now() + interval '${INVITATION_DAYS} days', $7::jsonb)
 on conflict (organization_id, email_key) do update
    set id = excluded.id, email = excluded.email, role = excluded.role, sha256 = excluded.sha256,
-       created_at = excluded.created_at, expires_at = excluded.expires_at
+       created_at = excluded.created_at, expires_at = excluded.expires_at,
+       project_roles = excluded.project_roles
 returning ${COLUMNS}`;
 
 /** Creates an invitation, which replaces an earlier one for this address. */
 export async function createInvitation(
   db: Queryable,
-  invitation: Pick<Invitation, 'organizationId' | 'email' | 'role'> & {
+  invitation: Pick<Invitation, 'organizationId' | 'email' | 'role' | 'projectRoles'> & {
     emailKey: string;
     sha256: Buffer;
   },
 ): Promise<Invitation> {
-  const { organizationId, email, emailKey, role, sha256 } = invitation;
-  const values = [newId(), organizationId, email, emailKey, role, sha256];
+  const { organizationId, email, emailKey, role, projectRoles, sha256 } = invitation;
+  const roles = projectRoles && JSON.stringify(projectRoles);
+  const values = [newId(), organizationId, email, emailKey, role, sha256, roles];
   const [row] = await db.query<Invitation>(CREATE, values);
   if (!row) throw new Error('the new invitation was not returned');
   return row;

@@ -3,7 +3,7 @@
  * The first owner is created by a one-time link (accounts/sign-in/link-store.ts).
  */
 import { OPERATOR_PROJECT_ID } from '../../core/operator-events.ts';
-import type { Role } from '../../core/member-roles.ts';
+import type { ProjectRoles, Role } from '../../core/member-roles.ts';
 import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
@@ -14,13 +14,16 @@ export type Member = {
   organizationId: string;
   email: string;
   name: string;
+  /** In the organization. */
   role: Role;
+  projectRoles: ProjectRoles;
   createdAt: Date;
   lastSignedIn: Date | null;
 };
 
 /** `password` is the stored form (accounts/sign-in/passwords.ts), `emailKey` the address in lower case. */
 export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role'> & {
+  projectRoles?: ProjectRoles;
   emailKey: string;
   password: string;
   /** False: `password` is a hash that belongs to no password (sign-in/passwords.ts unusablePassword). */
@@ -30,8 +33,8 @@ export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role
 /** `password` is the stored form. */
 export type MemberWithPassword = Member & { password: string; hasPassword: boolean };
 
-const COLUMNS = `id, organization_id as "organizationId", email, name, role, created_at as "createdAt",
-       last_signed_in as "lastSignedIn"`;
+const COLUMNS = `id, organization_id as "organizationId", email, name, role, project_roles as "projectRoles",
+       created_at as "createdAt", last_signed_in as "lastSignedIn"`;
 
 /** Takes the member lock, so roles cannot change until this transaction ends. */
 export async function lockMembers(tx: Queryable): Promise<void> {
@@ -39,16 +42,22 @@ export async function lockMembers(tx: Queryable): Promise<void> {
 }
 
 const CREATE = `
-insert into members (id, organization_id, email, email_key, name, role, password, has_password, created_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, app_now())
+insert into members (id, organization_id, email, email_key, name, role, password, has_password, project_roles,
+                     created_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9::jsonb, app_now())
 on conflict (email_key) do nothing
 returning ${COLUMNS}`;
 
 /** Returns null when another member has this address. */
 export async function createMember(db: Queryable, member: NewMember): Promise<Member | null> {
   const { organizationId, email, emailKey, name, role, password, hasPassword = true } = member;
-  const values = [newId(), organizationId, email, emailKey, name, role, password, hasPassword];
+  const roles = jsonOf(member.projectRoles ?? null);
+  const values = [newId(), organizationId, email, emailKey, name, role, password, hasPassword, roles];
   return (await db.query<Member>(CREATE, values))[0] ?? null;
+}
+
+function jsonOf(projectRoles: ProjectRoles): string | null {
+  return projectRoles && JSON.stringify(projectRoles);
 }
 
 const HAS_OWNER = `select exists (select from members where role = 'owner') as found`;
@@ -94,16 +103,21 @@ export async function findMemberById(
 
 const LIST = `
 select ${COLUMNS} from members
- where organization_id = $1 and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+ where organization_id = $1
+   and ($5::text[] is null or id = $6 or project_roles is null or project_roles ?| $5)
+   and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
  order by case when $4::uuid is null then id end desc, id
  limit $2`;
 
+/** Lists the members of the organization that the reader may know: with project roles, those of the same projects. */
 export async function listMembers(
   db: Queryable,
-  organizationId: string,
+  reader: { organizationId: string; memberId: string; projectRoles: ProjectRoles },
   page: Page,
 ): Promise<PageResult<Member>> {
-  const values = [organizationId, page.limit + 1, page.after, page.before];
+  const { organizationId, memberId, projectRoles } = reader;
+  const projects = projectRoles && Object.keys(projectRoles);
+  const values = [organizationId, page.limit + 1, page.after, page.before, projects, memberId];
   return cutToPage(await db.query<Member>(LIST, values), page);
 }
 
@@ -129,13 +143,14 @@ export async function isOnlyOwner(
   return (await tx.query<{ only: boolean }>(IS_ONLY_OWNER, [organizationId, id]))[0]?.only === true;
 }
 
-const CHANGE_ROLE = `update members set role = $2 where id = $1 returning ${COLUMNS}`;
+const CHANGE_ROLE = `
+update members set role = $2, project_roles = $3::jsonb where id = $1 returning ${COLUMNS}`;
 
 export async function changeRole(
   db: Queryable,
-  { id, role }: Pick<Member, 'id' | 'role'>,
+  { id, role, projectRoles }: Pick<Member, 'id' | 'role' | 'projectRoles'>,
 ): Promise<Member | null> {
-  return (await db.query<Member>(CHANGE_ROLE, [id, role]))[0] ?? null;
+  return (await db.query<Member>(CHANGE_ROLE, [id, role, jsonOf(projectRoles)]))[0] ?? null;
 }
 
 const DELETE = `

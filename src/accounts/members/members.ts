@@ -1,9 +1,14 @@
 /**
- * Changes members and their roles. Admins manage all members except owners, and cannot create owners. An
- * organization always has an owner.
+ * Changes members and their roles, in the organization or in some of its projects. Admins manage all members except
+ * owners, and cannot create owners. An organization always has an owner.
  */
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
-import { includesRole, type Role } from '../../core/member-roles.ts';
+import {
+  includesRole,
+  type ProjectRole,
+  type ProjectRoles,
+  type Role,
+} from '../../core/member-roles.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import { createInvitation, type Invitation } from './invitation-store.ts';
 import { checkMembersMax } from '../limits/maximum-store.ts';
@@ -17,6 +22,7 @@ import {
   type Member,
 } from './member-store.ts';
 import type { Database, Queryable } from '../../database/database.ts';
+import { listProjects } from '../projects/project-store.ts';
 import { makeToken } from '../sign-in/tokens.ts';
 
 /**
@@ -49,18 +55,68 @@ export const ALREADY_MEMBER: Refusal = {
   message: 'A member signs in with this address already.',
 };
 
+/** Rights of a member: a role in all projects, or roles in some. null as `projects` means all projects. */
+export type RequestedRights = {
+  role?: Role | undefined;
+  projects?: readonly { id: string; role: ProjectRole }[] | null | undefined;
+};
+
+type Rights = { role: Role; projectRoles: ProjectRoles };
+
+const NO_ROLE = refuseFields([
+  { field: 'role', message: 'is required, unless projects has roles' },
+]);
+const ROLE_AND_PROJECTS = refuseFields([
+  { field: 'role', message: 'holds in all projects: leave it out, or give null as projects' },
+]);
+
+/**
+ * Returns the rights to store: a role in all projects, or roles in some, with which the role in the organization is
+ * viewer. Nobody gets all projects by leaving something out.
+ * @param before the present rights; null: an invitation has none
+ */
+async function parseRights(
+  db: Queryable,
+  organizationId: string,
+  { role, projects, before }: RequestedRights & { before: Rights | null },
+): Promise<Rights | Refusal> {
+  const present = before?.projectRoles ?? null;
+  if (projects === undefined || projects === null) {
+    if (role === undefined)
+      return projects === null && before ? { ...before, projectRoles: null } : NO_ROLE;
+    const isLimited = projects === undefined && present !== null;
+    return isLimited ? ROLE_AND_PROJECTS : { role, projectRoles: null };
+  }
+  if (role !== undefined) return ROLE_AND_PROJECTS;
+  const known = new Set((await listProjects(db, organizationId)).map(({ id }) => id));
+  const seen = new Set<string>();
+  const problems = projects.flatMap(({ id }, at) => {
+    const field = `projects[${at}].id`;
+    if (!known.has(id)) return { field, message: 'is not a project of this organization' };
+    if (seen.has(id)) return { field, message: 'is listed twice' };
+    seen.add(id);
+    return [];
+  });
+  if (problems.length > 0) return refuseFields(problems);
+  const projectRoles = Object.fromEntries(projects.map((one) => [one.id, one.role]));
+  return { role: 'viewer', projectRoles };
+}
+
 export function setRole(
   db: Database,
   actor: Actor,
-  { id, role }: { id: string; role: Role },
+  { id, ...requested }: RequestedRights & { id: string },
 ): Promise<Member | Refusal> {
   return db.transaction(async (tx) => {
     const locked = await lockMember(tx, actor, id);
     if (isRefusal(locked)) return locked;
     const { member, actorRole } = locked;
+    const rights = await parseRights(tx, actor.organizationId, { ...requested, before: member });
+    if (isRefusal(rights)) return rights;
+    const { role, projectRoles } = rights;
     if (role === 'owner' && actorRole !== 'owner') return ONLY_OWNERS;
     if (role !== 'owner' && (await isOnlyOwner(tx, member))) return LAST_OWNER;
-    return (await changeRole(tx, { id, role })) ?? NO_MEMBER;
+    return (await changeRole(tx, { id, role, projectRoles })) ?? NO_MEMBER;
   });
 }
 
@@ -102,18 +158,20 @@ export type InvitationWithLink = { invitation: Invitation; link: string };
 export async function inviteMember(
   db: Database,
   { organizationId, role: actorRole }: { organizationId: string; role: Role },
-  { email, role }: { email: string; role: Role },
+  { email, ...requested }: RequestedRights & { email: string },
 ): Promise<InvitationWithLink | Refusal> {
   const address = parseAddress(email.trim());
   if (address === null) {
     return refuseFields([{ field: 'email', message: explainAddress(email) }]);
   }
-  if (role === 'owner' && actorRole !== 'owner') return ONLY_OWNERS;
+  const rights = await parseRights(db, organizationId, { ...requested, before: null });
+  if (isRefusal(rights)) return rights;
+  if (rights.role === 'owner' && actorRole !== 'owner') return ONLY_OWNERS;
   const emailKey = addressKey(address);
   if ((await findMemberByEmail(db, emailKey)) !== null) return ALREADY_MEMBER;
   await checkMembersMax(db, { organizationId, emailKey });
   const { text, sha256 } = makeToken();
-  const newInvitation = { organizationId, email: address, emailKey, role, sha256 };
+  const newInvitation = { organizationId, email: address, emailKey, ...rights, sha256 };
   const invitation = await createInvitation(db, newInvitation);
   return { invitation, link: `/sign-in#invitation=${text}` };
 }

@@ -6,6 +6,8 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type Actor, inviteMember, removeMember, setRole } from './members.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { PROJECT_ROLES, type ProjectRoles } from '../../core/member-roles.ts';
+import { PROJECTS_MAX } from '../limits/maximum-store.ts';
 import { isId } from '../../database/ids.ts';
 import { mailInvitation } from './invitation-mail.ts';
 import {
@@ -20,6 +22,7 @@ import { isLocalOperator } from '../../http/socket/local-operator.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   deleted,
+  doc,
   failures,
   idParams,
   idSchema,
@@ -62,7 +65,9 @@ function registerListMembers(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'List members',
-      description: 'Lists the members of the organization, newest first.',
+      description:
+        'Lists the members of the organization, newest first. A member with roles in some projects sees those who ' +
+        'have a role in one of these.',
       operationId: 'listMembers',
       tags: TAGS,
       security: BY_SESSION,
@@ -71,10 +76,7 @@ function registerListMembers(app: App, { db }: HttpServices): void {
     },
     handler: async (request) => {
       const page = readPage(request.query);
-      return pageResponse(
-        await listMembers(db, sessionOf(request).organizationId, page),
-        memberToWire,
-      );
+      return pageResponse(await listMembers(db, sessionOf(request), page), memberToWire);
     },
   });
 }
@@ -85,7 +87,7 @@ function registerSetRole(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Change the role of a member',
       description:
-        'Sets the role of a member. Returns 409 for the only owner. For admins. Only an owner can promote or ' +
+        'Sets the role of a member in the organization, or the roles in some of its projects. Returns 409 for the only owner. For admins. Only an owner can promote or ' +
         'demote an owner.',
       operationId: 'updateMember',
       tags: TAGS,
@@ -97,7 +99,7 @@ function registerSetRole(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       if (!isId(id)) return refuse(reply, NO_MEMBER);
-      const changed = await setRole(db, actorOf(request), { id, role: request.body.role });
+      const changed = await setRole(db, actorOf(request), { id, ...request.body });
       return isRefusal(changed) ? refuse(reply, changed) : memberToWire(changed);
     },
   });
@@ -225,11 +227,16 @@ function actorOf(request: FastifyRequest): Actor {
   return isLocalOperator(session) ? { ...session, memberId: null } : session;
 }
 
+function projectRolesToWire(projectRoles: ProjectRoles) {
+  return projectRoles && Object.entries(projectRoles).map(([id, own]) => ({ id, role: own }));
+}
+
 function memberToWire({
   id,
   email: address,
   name,
   role: memberRole,
+  projectRoles,
   createdAt,
   lastSignedIn,
 }: Member) {
@@ -239,6 +246,7 @@ function memberToWire({
     email: address,
     name,
     role: memberRole,
+    projects: projectRolesToWire(projectRoles),
     created_at: createdAt.toISOString(),
     last_signed_in_at: lastSignedIn?.toISOString() ?? null,
   };
@@ -248,6 +256,7 @@ function invitationToWire({
   id,
   email: address,
   role: invitedRole,
+  projectRoles,
   createdAt,
   expiresAt,
 }: Invitation) {
@@ -256,10 +265,25 @@ function invitationToWire({
     id,
     email: address,
     role: invitedRole,
+    projects: projectRolesToWire(projectRoles),
     created_at: createdAt.toISOString(),
     expires_at: expiresAt.toISOString(),
   };
 }
+
+const projects = doc(
+  z
+    .array(
+      z.strictObject({
+        id: idSchema('The project.'),
+        role: z.enum(PROJECT_ROLES).describe('Role in this project.'),
+      }),
+    )
+    .min(1)
+    .max(PROJECTS_MAX)
+    .nullable(),
+  'The projects in which the member has a role, or null: the role of the organization holds in all projects.',
+);
 
 const member = z
   .object({
@@ -268,6 +292,7 @@ const member = z
     email,
     name: memberName,
     role,
+    projects,
     created_at: time('Time of joining the organization.'),
     last_signed_in_at: time('Time of the last sign-in, or null before the first.').nullable(),
   })
@@ -275,13 +300,16 @@ const member = z
 
 const memberList = listOf('MemberList', member);
 const memberDeleted = deleted('DeletedMember', 'member');
-const memberChange = z.strictObject({ role }).meta({ id: 'MemberChange' });
+const memberChange = z
+  .strictObject({ role: role.optional(), projects: projects.optional() })
+  .meta({ id: 'MemberChange' });
 
 const invitationFields = {
   object: z.literal('invitation'),
   id: idSchema('The invitation.'),
   email,
   role,
+  projects,
   created_at: time('Time of creation.'),
   expires_at: time('Time of expiry.'),
 };
@@ -301,7 +329,9 @@ const invitationWithLink = z
 
 const invitationList = listOf('InvitationList', invitation);
 const invitationDeleted = deleted('DeletedInvitation', 'invitation');
-const newInvitation = z.strictObject({ email, role }).meta({ id: 'InvitationCreation' });
+const newInvitation = z
+  .strictObject({ email, role: role.optional(), projects: projects.optional() })
+  .meta({ id: 'InvitationCreation' });
 
 const acceptance = z
   .strictObject({ token: linkToken, name: memberName, password: newPassword })

@@ -1,6 +1,7 @@
 /** Routes of the projects of the caller's organization: members create and rename them, keys only list them. */
 import { z } from 'zod';
 import { describeAlert } from '../../reputation/alert.ts';
+import { hasRoleIn } from '../../core/member-roles.ts';
 import { isId } from '../../database/ids.ts';
 import { callerOf } from '../../http/access.ts';
 import { isLocalOperator, isFromLocalOperator } from '../../http/socket/local-operator.ts';
@@ -87,7 +88,7 @@ function registerList(app: App, { db }: HttpServices): void {
       summary: 'List the projects of the organization',
       description:
         'Lists the projects of the organization. A key for one domain sees its own project, with the ' +
-        'warnings about that domain.',
+        'warnings about that domain. A member with roles in some projects sees these.',
       operationId: 'listProjects',
       tags: TAGS,
       response: { 200: projectList, ...failures() },
@@ -106,6 +107,7 @@ function registerList(app: App, { db }: HttpServices): void {
       );
       const data = projects
         .filter(({ id }) => caller.domain === null || id === caller.projectId)
+        .filter(({ id }) => hasRoleIn(id, request.session?.projectRoles ?? null))
         .map((project) => projectToWire(project, ownAlerts));
       return { object: 'list' as const, data, has_more: false };
     },

@@ -44,6 +44,7 @@ import {
   sendFailure,
   WRONG_ENVIRONMENT,
 } from '../../http/errors.ts';
+import { ORGANIZATION_OPERATIONS } from '../../http/roles.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -252,12 +253,15 @@ export class Sessions {
     { leastRole, scope }: { leastRole: Role; scope: RequestedScope },
   ): Refusal | null {
     if (!isReadOnly(request) && !this.#isSameOrigin(request)) return OTHER_ORIGIN;
-    const { operationId = '' } = request.routeOptions.schema ?? {};
+    const { config, schema } = request.routeOptions;
+    const operationId = schema?.operationId ?? '';
     if (session.mustEnrol && !ENROLMENT_OPERATIONS.has(operationId)) return MUST_ENROL;
-    if (!includesRole(session.role, leastRole)) return refuseRole(session.role, leastRole);
-    const needsProject = request.routeOptions.config.access !== 'session';
+    const needsProject = config.access !== 'session';
     const lacksProject = session.projectId === null && (needsProject || scope.projectId !== null);
-    return lacksProject ? NO_PROJECT : null;
+    if (lacksProject) return NO_PROJECT;
+    const isOfOrganization = ORGANIZATION_OPERATIONS.has(operationId);
+    const role = isOfOrganization ? session.role : roleInProject(session);
+    return includesRole(role, leastRole) ? null : refuseRole(role, leastRole);
   }
 
   /**
@@ -354,6 +358,11 @@ function callerOfSession(session: SessionState, environment: Environment): Calle
     expiresAt: null,
     ...ALLOW_ALL,
   };
+}
+
+/** Returns the role in the project of the session, which the session can see. */
+function roleInProject({ role, projectRoles, projectId }: SessionState): Role {
+  return projectRoles?.[projectId ?? ''] ?? role;
 }
 
 function refuseRole(role: Role, leastRole: Role): Refusal {

@@ -8,6 +8,7 @@ import type { RefusedLogIn } from '../sign-in/refused-log-ins.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import { isId } from '../../database/ids.ts';
 import { hasOwner } from '../members/member-store.ts';
+import { hasRoleIn } from '../../core/member-roles.ts';
 import { findOrganizationName, listProjects } from '../projects/project-store.ts';
 import {
   endSession,
@@ -149,7 +150,8 @@ function registerGetSession(app: App, services: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Who is signed in?',
-      description: 'Returns the member of this session, and the projects of the organization.',
+      description:
+        'Returns the member of this session, and the projects in which the member has a role.',
       operationId: 'getSession',
       tags: TAGS,
       security: BY_SESSION,
@@ -316,7 +318,7 @@ function refusedLogInOf(
 }
 
 async function readSessionResponse({ db }: HttpServices, state: SessionState) {
-  const { id, memberId, email, name, role, organizationId } = state;
+  const { id, memberId, email, name, role, projectRoles, organizationId } = state;
   const [organization, projects] = await Promise.all([
     findOrganizationName(db, organizationId),
     listProjects(db, organizationId),
@@ -324,9 +326,23 @@ async function readSessionResponse({ db }: HttpServices, state: SessionState) {
   return {
     object: 'session' as const,
     id,
-    member: { id: memberId, email, name, role, has_password: state.hasPassword },
+    member: {
+      id: memberId,
+      email,
+      name,
+      role,
+      has_password: state.hasPassword,
+      has_all_projects: projectRoles === null,
+    },
     organization: { id: organizationId, name: organization ?? '' },
-    projects: projects.toReversed().map((project) => ({ id: project.id, name: project.name })),
+    projects: projects
+      .toReversed()
+      .filter((project) => hasRoleIn(project.id, projectRoles))
+      .map((project) => ({
+        id: project.id,
+        name: project.name,
+        role: projectRoles?.[project.id] ?? role,
+      })),
     environments: ['live' as const, 'test' as const],
     totp_enabled: state.totpEnabled,
     must_enrol: state.mustEnrol,

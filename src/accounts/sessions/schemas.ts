@@ -109,11 +109,16 @@ export const session = z
         .describe(
           'False for a member who joined by the identity provider and has set no password.',
         ),
+      has_all_projects: z
+        .boolean()
+        .describe('False when the member has roles in some projects of the organization only.'),
     }),
     organization: z.object({ id: idSchema('The organization of the member.'), ...named }),
     projects: doc(
-      z.array(z.object({ id: idSchema('Value for the header Letterhaus-Project.'), ...named })),
-      'All projects of the organization, oldest first. The first one is the default.',
+      z.array(
+        z.object({ id: idSchema('Value for the header Letterhaus-Project.'), ...named, role }),
+      ),
+      'The projects in which the member has a role, oldest first. The first one is the default.',
     ),
     environments: doc(
       z.array(environment),

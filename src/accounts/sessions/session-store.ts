@@ -3,7 +3,7 @@
  * thirty days. Its token is replaced every hour. The old token stays valid until a minute after the first use of the
  * new one, because requests with it may be under way and the response with the new token may be lost.
  */
-import type { Role } from '../../core/member-roles.ts';
+import type { ProjectRoles, Role } from '../../core/member-roles.ts';
 import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { IS_SECOND_FACTOR_REQUIRED } from './policy-store.ts';
@@ -56,7 +56,9 @@ export type SessionState = {
   organizationId: string;
   email: string;
   name: string;
+  /** In the organization. */
   role: Role;
+  projectRoles: ProjectRoles;
   totpEnabled: boolean;
   hasPassword: boolean;
   hasSecondFactor: boolean;
@@ -64,7 +66,7 @@ export type SessionState = {
   mustEnrol: boolean;
   /** The member signed in within the last 15 minutes. */
   isNew: boolean;
-  /** The requested project, else the first one; null when the organization has none. */
+  /** The requested project, else the first one; null when the member has a role in none. */
   projectId: string | null;
   /** The key that accepting checks (accounts/keys/key-store.ts findOrCreateMemberKey); null until it is created. */
   keyId: string | null;
@@ -77,7 +79,8 @@ const STATE = `sessions.id, sessions.created_at as "createdAt",
        least(sessions.created_at + interval '${SESSION_DAYS} days',
              sessions.last_used_at + interval '${IDLE_DAYS} days') as "expiresAt",
        members.id as "memberId", members.organization_id as "organizationId", members.email, members.name,
-       members.role, members.totp_enabled_at is not null as "totpEnabled",
+       members.role, members.project_roles as "projectRoles",
+       members.totp_enabled_at is not null as "totpEnabled",
        members.has_password as "hasPassword", sessions.has_second_factor as "hasSecondFactor",
        members.totp_enabled_at is null and not sessions.has_second_factor and ${IS_SECOND_FACTOR_REQUIRED}
          as "mustEnrol",
@@ -90,6 +93,7 @@ const IN_SCOPE = `
   left join lateral (
     select projects.id from projects
      where projects.organization_id = members.organization_id and ($2::uuid is null or projects.id = $2)
+       and (members.project_roles is null or members.project_roles ? projects.id::text)
      order by projects.id limit 1) projects on true
   left join api_keys on api_keys.project_id = projects.id and api_keys.environment = $3
        and api_keys.member_id = members.id

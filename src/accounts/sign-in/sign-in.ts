@@ -211,9 +211,10 @@ export class SignIn {
       await lockMembers(tx);
       const invitation = await useInvitation(tx, checked.sha256);
       if (invitation === null) return INVITATION_EXPIRED;
-      const { organizationId, email, role } = invitation;
-      const identity = { organizationId, email, emailKey: addressKey(email), name, role };
-      const member = await createMember(tx, { ...identity, password: checked.hash });
+      const { organizationId, email, role, projectRoles } = invitation;
+      const identity = { organizationId, email, emailKey: addressKey(email), name };
+      const rights = { role, projectRoles };
+      const member = await createMember(tx, { ...identity, ...rights, password: checked.hash });
       if (member === null) return ALREADY_MEMBER;
       return this.#startSession(tx, { id: member.id, password: checked.hash }, origin);
     });

@@ -172,7 +172,7 @@ function registerUndo(app: App, { db, world }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       const { organizationId, projectId, environment } = callerOf(request);
-      const within = request.session === null ? { projectId, environment } : ALL_PROJECTS;
+      const within = readsAllProjects(request) ? ALL_PROJECTS : { projectId, environment };
       const drop = isId(id) ? await undoDrop(db, id, { organizationId, ...within }) : null;
       if (drop === null) return notFound(reply, 'drop');
       if (drop.undoneAt === null) return refuse(reply, UNDO_TOO_LATE);
@@ -194,6 +194,10 @@ const ONLY_IN_SESSIONS: Refusal = {
   message:
     'A key has access to one project and environment. Only signed-in members can select the organization.',
 };
+const ONLY_SOME_PROJECTS: Refusal = {
+  refused: 'authorization_error',
+  message: 'You have roles in some projects of the organization only; select a project.',
+};
 const NOTHING_SELECTED: Refusal = {
   refused: 'validation_error',
   message:
@@ -206,10 +210,17 @@ const ALL_WITH_SELECTORS: Refusal = {
 
 type RequestedScope = 'project' | 'organization';
 
+/** Returns whether the caller is a member with a role in all projects. Others see one project, as a key does. */
+function readsAllProjects({ session }: FastifyRequest): boolean {
+  return session !== null && session.projectRoles === null;
+}
+
 function readerOf(request: FastifyRequest, scope: RequestedScope): QueueReader | Refusal {
   const { organizationId, projectId, environment } = callerOf(request);
-  const isMember = request.session !== null;
-  if (scope === 'organization' && !isMember) return ONLY_IN_SESSIONS;
+  const isMember = readsAllProjects(request);
+  if (scope === 'organization' && !isMember) {
+    return request.session === null ? ONLY_IN_SESSIONS : ONLY_SOME_PROJECTS;
+  }
   const own = { projectId, environment };
   return { organizationId, isMember, own, within: scope === 'project' ? own : null };
 }

@@ -1,4 +1,5 @@
 /** Routes of the history of an address: the events of the emails to it, and its suppressions. */
+import { hasRoleIn } from '../../core/member-roles.ts';
 import { z } from 'zod';
 import { type Refusal, refuseFields } from '../../core/refusals.ts';
 import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
@@ -39,7 +40,10 @@ export function registerAddressLogRoute(app: App, { db }: HttpServices): void {
       if (scope === 'organization' && request.session === null)
         return refuse(reply, ONLY_IN_SESSIONS);
       const caller = callerOf(request);
-      const ofAll = await listProjects(db, caller.organizationId);
+      const { projectRoles = null } = request.session ?? {};
+      const ofAll = (await listProjects(db, caller.organizationId)).filter(({ id }) =>
+        hasRoleIn(id, projectRoles),
+      );
       const projects =
         scope === 'organization' ? ofAll : ofAll.filter(({ id }) => id === caller.projectId);
       const names = new Map(projects.map(({ id, name }) => [id, name]));

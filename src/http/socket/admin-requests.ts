@@ -199,6 +199,7 @@ function operatorSession(organizationId: string, chosen: ChosenScope | null): Se
     email: '',
     name: 'Operator',
     role: 'owner',
+    projectRoles: null,
     totpEnabled: false,
     hasPassword: false,
     hasSecondFactor: false,

@@ -3,9 +3,10 @@
  * (src/http/roles.ts).
  */
 import { useQuery } from '@tanstack/react-query';
+import { useParams } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { includesRole, type Role } from '../../../src/core/member-roles.ts';
-import { leastRole, type Operation } from '../../../src/http/roles.ts';
+import { leastRole, type Operation, ORGANIZATION_OPERATIONS } from '../../../src/http/roles.ts';
 import { call } from '../api/client.ts';
 import { sessionQuery } from '../api/session.ts';
 import { PageHead } from './page.tsx';
@@ -13,15 +14,33 @@ import { Empty } from './states.tsx';
 
 export type { Operation };
 
-/** null while the session loads. */
+/** Returns the role in the organization; null while the session loads. */
 export function useRole(): Role | null {
   return useQuery(sessionQuery).data?.member.role ?? null;
 }
 
+/** Returns the function that returns the role which counts for an operation: in this project or in the organization. */
+function useRoleFor(): (operation: Operation) => Role | null {
+  const session = useQuery(sessionQuery).data;
+  const { project } = useParams({ strict: false });
+  const ofProject = session?.projects.find(({ id }) => id === project)?.role;
+  const ofOrganization = session?.member.role ?? null;
+  return (operation) =>
+    ORGANIZATION_OPERATIONS.has(operation) ? ofOrganization : (ofProject ?? ofOrganization);
+}
+
+/** Returns whether the member has roles in some projects only. */
+export function useHasSomeProjects(): boolean {
+  return useQuery(sessionQuery).data?.member.has_all_projects === false;
+}
+
 /** Returns whether the member may use an operation of the API. */
 export function useMay(): (operation: Operation) => boolean {
-  const role = useRole();
-  return (operation) => role !== null && includesRole(role, leastRole(operation));
+  const roleFor = useRoleFor();
+  return (operation) => {
+    const role = roleFor(operation);
+    return role !== null && includesRole(role, leastRole(operation));
+  };
 }
 
 /** Shows its children only to members who may use the operation. */
@@ -35,7 +54,7 @@ export function AllowedScreen(props: {
   title: string;
   children: ReactNode;
 }): ReactNode {
-  const role = useRole();
+  const role = useRoleFor()(props.to);
   const least = leastRole(props.to);
   if (role === null) return null;
   if (includesRole(role, least)) return props.children;

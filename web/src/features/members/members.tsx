@@ -9,20 +9,14 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay, useRole } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
 import { PolicySection } from './policy.tsx';
-
-const ROLES = [
-  ['developer', 'Developer: can send, and change templates and webhooks'],
-  ['viewer', 'Viewer: read-only'],
-  ['admin', 'Admin: can also manage domains, keys, suppressions and members'],
-  ['owner', 'Owner: full access'],
-] as const;
+import { changeTo, type RightsChange, RightsFields, rightsIn, rightsInWords } from './rights.tsx';
 
 type Open =
   | { kind: 'invite' }
@@ -33,12 +27,13 @@ type Open =
 export function MembersScreen(): ReactNode {
   const [open, setOpen] = useState<Open>(null);
   const { data: session } = useQuery(sessionQuery);
+  const projects = session?.projects ?? [];
   const own = useRole();
   const may = useMay();
   const list = useList('listMembers');
   return (
     <>
-      <PageHead title="Members" about="Every member can see all projects.">
+      <PageHead title="Members" about="A member has a role in all projects, or in some of them.">
         <Allowed to="createInvitation">
           <Button look="primary" onClick={() => setOpen({ kind: 'invite' })}>
             Invite
@@ -59,7 +54,7 @@ export function MembersScreen(): ReactNode {
               </>
             ),
           },
-          { title: 'Role', cell: ({ role }) => role },
+          { title: 'Role', cell: (member) => rightsInWords(member, projects) },
           {
             title: 'Last signed in',
             isWide: true,
@@ -135,6 +130,7 @@ function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode 
 
 function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => void }): ReactNode {
   const { rows } = useList('listInvitations');
+  const projects = useQuery(sessionQuery).data?.projects ?? [];
   if (rows.length === 0) return null;
   return (
     <>
@@ -148,7 +144,7 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
             title: 'Address',
             cell: ({ email }) => <span className="font-mono text-xs break-all">{email}</span>,
           },
-          { title: 'Role', cell: ({ role }) => role },
+          { title: 'Role', cell: (invitation) => rightsInWords(invitation, projects) },
           { title: 'Expires', isWide: true, cell: ({ expires_at: at }) => <Time at={at} /> },
           {
             title: '',
@@ -171,9 +167,10 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
 function InviteForm(): ReactNode {
   const api = useApi();
   const reload = useReload();
+  const projects = useQuery(sessionQuery).data?.projects ?? [];
   const [sent, setSent] = useState<InvitationWithLink | null>(null);
   const invite = async (form: FormData): Promise<void> => {
-    const body = { email: textOf(form, 'email'), role: chosenOf(form, 'role', ROLES) };
+    const body = { email: textOf(form, 'email'), ...rightsIn(form, projects) };
     setSent(await api.call('createInvitation', { body }));
     await reload('listInvitations');
   };
@@ -193,39 +190,35 @@ function InviteForm(): ReactNode {
   return (
     <ActionForm action="Create link" send={invite}>
       <Field label="Email" name="email" type="email" autoComplete="off" required />
-      <RoleSelect />
+      <RightsFields />
     </ActionForm>
   );
 }
 
-/** Only an owner can grant the role owner. */
-function RoleSelect({ chosen }: { chosen?: Member['role'] }): ReactNode {
-  const role = useRole();
-  const options = ROLES.filter(([name]) => role === 'owner' || name !== 'owner');
-  return <Select label="Role" name="role" options={options} chosen={chosen} />;
-}
-
 function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): ReactNode {
+  const projects = useQuery(sessionQuery).data?.projects ?? [];
+  const before = rightsInWords(member, projects);
   const offerUndo = useOfferUndo();
   const api = useApi();
   const reload = useReload();
   const change = async (form: FormData): Promise<void> => {
-    const set = async (role: Member['role']): Promise<void> => {
-      await api.call('updateMember', { path: { id: member.id }, body: { role } });
+    const set = async (body: RightsChange): Promise<Member> => {
+      const changed = await api.call('updateMember', { path: { id: member.id }, body });
       await reload('listMembers');
+      return changed;
     };
-    const role = chosenOf(form, 'role', ROLES);
-    await set(role);
+    const after = rightsInWords(await set(rightsIn(form, projects)), projects);
     onDone();
-    const text = `${member.name} is now ${role}.`;
-    if (role !== member.role) offerUndo({ text, undo: () => set(member.role) });
+    if (after === before) return;
+    const undo = async (): Promise<void> => void (await set(changeTo(member)));
+    offerUndo({ text: `${member.name} is now ${after}.`, undo });
   };
   return (
     <ActionForm action="Change" send={change}>
       <p>
-        {member.name} is currently {member.role}.
+        {member.name} is currently {before}.
       </p>
-      <RoleSelect chosen={member.role} />
+      <RightsFields present={member} />
     </ActionForm>
   );
 }

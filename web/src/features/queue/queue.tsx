@@ -3,6 +3,7 @@ import { Link, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Queue } from '../../../../sdk/src/api.ts';
 import { count } from '../../lib/numbers.ts';
+import { useHasSomeProjects } from '../../ui/allowed.tsx';
 import { Choices } from '../../ui/choices.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
@@ -21,13 +22,16 @@ const SCOPES = [
 export function QueueScreen(): ReactNode {
   const { scope: chosen, provider } = useSearch({ from: ROUTE });
   const scope = SCOPES.find(([name]) => name === chosen)?.[0] ?? 'project';
+  const hasSomeProjects = useHasSomeProjects();
   const queue = useQueue(scope);
   return (
     <>
       {provider === undefined ? (
         <>
           <PageHead title="Queue" about={queue.data && <QueueSummary queue={queue.data} />}>
-            <Choices label="Projects" name="scope" chosen={scope} options={SCOPES} />
+            {!hasSomeProjects && (
+              <Choices label="Projects" name="scope" chosen={scope} options={SCOPES} />
+            )}
           </PageHead>
           {queue.isPending && <RowsSkeleton />}
           {queue.isError && <Problem error={queue.error} retry={() => void queue.refetch()} />}
