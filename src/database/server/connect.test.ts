@@ -5,6 +5,7 @@ import pg from 'pg';
 import { startEngine } from '../../../test/support/engine.ts';
 import { startPooler } from '../../../test/support/pooler.ts';
 import { emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
+import { startReplicatedPair } from '../../../test/support/replicated-postgres.ts';
 import { startTcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { UnsuitableServer } from './connect.ts';
@@ -142,6 +143,27 @@ test('of several servers the writable one is used, also after a fail-over', asyn
     openSession({ connectionString: url }, about),
     /^Error: none of the servers accepts writes: 127\.0\.0\.1:\d+ .*ECONNREFUSED.*; 127\.0\.0\.1:\d+ /,
   );
+});
+
+test('of two servers that accept writes, the one that was promoted is used', async () => {
+  await using pair = await startReplicatedPair({ synchronous: false });
+  await pair.primary.query('create table marks (id int)', 'letterhaus');
+  const [created] = await pair.primary.query('select pg_current_wal_lsn()::text as lsn');
+  const isThere = `select pg_last_wal_replay_lsn() >= '${String(created!['lsn'])}' as done`;
+  await waitFor(async () => (await pair.standby.query(isThere))[0]!['done'], {
+    what: 'the standby to have the table',
+  });
+  const db = new Database({ connectionString: pair.url }, { role: null, name: 'test' });
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => db.close());
+  const [before] = await db.query<{ folder: string }>(WRITE);
+  assert.match(before?.folder ?? '', /primary/);
+  // Nobody has stopped the old primary, which the address names first.
+  await pair.promoteStandby();
+  const again = new Database({ connectionString: pair.url }, { role: null, name: 'test' });
+  stack.defer(() => again.close());
+  const [now] = await again.query<{ folder: string }>(WRITE);
+  assert.match(now?.folder ?? '', /standby/);
 });
 
 /** Returns the server's folder; fails where nothing can be written. */

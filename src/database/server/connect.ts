@@ -32,11 +32,21 @@ const PROBE_TIMEOUT_MS = 3_000;
 const READ_ONLY = 'is read-only';
 export const READ_ONLY_SQLSTATE = '25006';
 
+/** When one server has said that it accepts writes, others have this long to say that they have a newer timeline. */
+const OTHERS_WITHIN_MS = 500;
+
 const IS_WRITABLE = `select current_setting('transaction_read_only') = 'off' as is_writable`;
 
+/** Each promotion of a standby begins a new timeline. It is a hexadecimal number of eight digits. */
+const TIMELINE = `select left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline`;
+
+/** @property timeline empty: a hosted service hides it */
+type ProbeAnswer = { timeline: string } | { problem: string };
+
 /**
- * The servers of an address. With several, all are probed at once. The first in order that accepts writes is used until
- * `resetPrimary`.
+ * The servers of an address. With several, all are probed at once. Of those that accept writes, the one with the newest
+ * timeline is used until `resetPrimary`: an old primary that nobody has stopped may accept writes, too. Servers with
+ * equal timelines are used in the order of the address.
  */
 export class Servers {
   readonly #config: pg.ClientConfig;
@@ -82,23 +92,26 @@ export class Servers {
     client.port = this.#primary.port;
   }
 
-  /** Probes all servers in parallel, so that silent ones cost one timeout. Returns the first in order. */
+  /** Probes all servers in parallel, so that silent ones cost one timeout. */
   async #probeAll(): Promise<ServerPlace> {
-    const probes = this.#places.map((place) => this.#probe(place));
-    const problems: string[] = [];
-    for (const [index, probe] of probes.entries()) {
-      const problem = await probe;
-      const place = this.#places[index]!;
-      if (problem === null) return place;
-      problems.push(`${place.host}:${place.port} ${problem}`);
-    }
-    const error = new Error(`none of the servers accepts writes: ${problems.join('; ')}`);
-    const isReadOnly = problems.some((problem) => problem.endsWith(READ_ONLY));
-    throw isReadOnly ? Object.assign(error, { code: READ_ONLY_SQLSTATE }) : error;
+    const answers: ProbeAnswer[] = this.#places.map(() => ({ problem: 'has not answered yet' }));
+    const probes = this.#places.map(async (place, index) => {
+      answers[index] = await this.#probe(place);
+      return answers[index];
+    });
+    await untilCompared(probes);
+    const primary = answers.reduce<{ place: ServerPlace; timeline: string } | null>(
+      (best, answer, index) =>
+        'timeline' in answer && (best === null || answer.timeline > best.timeline)
+          ? { place: this.#places[index]!, timeline: answer.timeline }
+          : best,
+      null,
+    );
+    if (primary !== null) return primary.place;
+    throw noPrimaryError(this.#places, answers);
   }
 
-  /** Returns null when the server accepts writes, else the problem. */
-  async #probe(place: ServerPlace): Promise<string | null> {
+  async #probe(place: ServerPlace): Promise<ProbeAnswer> {
     const [connectionTimeoutMillis, query_timeout] = [PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS];
     const probeConfig = {
       application_name: 'letterhaus probe',
@@ -112,13 +125,46 @@ export class Servers {
     try {
       await client.connect();
       const { rows } = await client.query<{ is_writable: boolean }>(IS_WRITABLE);
-      return rows[0]?.is_writable === true ? null : READ_ONLY;
+      if (rows[0]?.is_writable !== true) return { problem: READ_ONLY };
+      return { timeline: await timelineOf(client) };
     } catch (error) {
-      return (error as Error).message;
+      return { problem: (error as Error).message };
     } finally {
       void endOrDestroy(client);
     }
   }
+}
+
+/** Waits for all probes, or for OTHERS_WITHIN_MS after the first one that found a server that accepts writes. */
+async function untilCompared(probes: readonly Promise<ProbeAnswer>[]): Promise<void> {
+  const { promise: isLate, resolve: giveUp } = Promise.withResolvers<void>();
+  let cancel = (): void => {};
+  for (const probe of probes) {
+    void probe.then((answer) => {
+      if ('problem' in answer) return;
+      cancel();
+      cancel = setUnstalledTimeout(OTHERS_WITHIN_MS, giveUp);
+    });
+  }
+  await Promise.race([Promise.all(probes), isLate]);
+  cancel();
+}
+
+async function timelineOf(client: pg.Client): Promise<string> {
+  try {
+    const { rows } = await client.query<{ timeline: string }>(TIMELINE);
+    return rows[0]?.timeline ?? '';
+  } catch (error) {
+    if (error instanceof pg.DatabaseError) return '';
+    throw error;
+  }
+}
+
+function noPrimaryError(places: readonly ServerPlace[], answers: readonly ProbeAnswer[]): Error {
+  const problems = answers.map((answer) => ('problem' in answer ? answer.problem : ''));
+  const named = problems.map((problem, at) => `${places[at]!.host}:${places[at]!.port} ${problem}`);
+  const error = new Error(`none of the servers accepts writes: ${named.join('; ')}`);
+  return problems.includes(READ_ONLY) ? Object.assign(error, { code: READ_ONLY_SQLSTATE }) : error;
 }
 
 function placeOf(config: pg.ClientConfig): ServerPlace {
