@@ -7,6 +7,7 @@ import {
   DATABASE_SPEED,
   DATABASE_WRAPAROUND,
 } from './database/server.ts';
+import { DATABASE_REPLICATION } from './database/replication.ts';
 import { BULK_GMAIL, BULK_MICROSOFT, BULK_YAHOO } from './domains/bulk-senders.ts';
 import {
   DOMAIN_BIMI,
@@ -60,6 +61,7 @@ export const CHECKS: readonly Check[] = [
   DATABASE_CONNECTIONS,
   DATABASE_WRAPAROUND,
   DATABASE_SPEED,
+  DATABASE_REPLICATION,
   CLOCK,
   DISK_SPACE,
   DURABLE_WRITES,

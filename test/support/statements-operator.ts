@@ -16,6 +16,7 @@ import {
   findUnreportedEndpoints,
 } from '../../src/webhooks/disabled-store.ts';
 import * as doctor from '../../src/doctor/doctor-store.ts';
+import { readReplication } from '../../src/doctor/database/replication-store.ts';
 import * as reports from '../../src/doctor/report-store.ts';
 import * as blocks from '../../src/delivery/blocks/block-store.ts';
 import * as days from '../../src/reconciliation/day-store.ts';
@@ -66,6 +67,7 @@ export async function useConditions({ db }: Stage): Promise<void> {
 /** Reads what `letterhaus doctor` reads. */
 export async function useDoctor({ db }: Stage): Promise<void> {
   await doctor.readServerSettings(db);
+  await readReplication(db);
   await doctor.readNotedBackup(db);
   await doctor.listLiveDomains(db, null, 10);
   await doctor.readDomainVolume(db, 'acme.com');

@@ -49,13 +49,10 @@ select (select count(*) from queue)::int as queue,
 export async function gather(stage: Stage, director: Director): Promise<Evidence> {
   const { load, attacker, context } = director;
   const { nodes, receivers } = stage;
-  const [left] = await stage.sql(LEFT);
+  const { left, ...stored } = await readStored((text, values) => stage.sql(text, values));
   return {
+    ...stored,
     requests: [...load.requests, ...attacker.requests],
-    emails: (await stage.sql(EMAILS)) as StoredEmail[],
-    recipients: (await stage.sql(RECIPIENTS)) as StoredRecipient[],
-    events: (await stage.sql(EVENTS)) as StoredEvent[],
-    counts: Object.fromEntries((await stage.sql(COUNTS)).map(({ name, count }) => [name, count])),
     copies: receivers.copies(),
     webhooks: await webhookSets(stage),
     cancels: load.cancels,
@@ -76,6 +73,22 @@ export async function gather(stage: Stage, director: Director): Promise<Evidence
     shown: { ids: [...attacker.shown], own: await idsOfAttacker(stage) },
     left: { ...left, workers: nodes.reduce((sum, { workers }) => sum + workers, 0) },
     testLookups: receivers.testLookups(),
+  };
+}
+
+type Stored = Pick<Evidence, 'emails' | 'recipients' | 'events' | 'counts'> & {
+  left: Omit<Evidence['left'], 'workers'>;
+};
+
+/** Reads what the database has. */
+export async function readStored(sql: Stage['sql']): Promise<Stored> {
+  const [left] = await sql(LEFT);
+  return {
+    emails: (await sql(EMAILS)) as StoredEmail[],
+    recipients: (await sql(RECIPIENTS)) as StoredRecipient[],
+    events: (await sql(EVENTS)) as StoredEvent[],
+    counts: Object.fromEntries((await sql(COUNTS)).map(({ name, count }) => [name, count])),
+    left,
   };
 }
 

@@ -1,0 +1,124 @@
+/** pgBouncer in front of the leader, with the file of deploy/ha, and what Letterhaus makes of its modes. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import pg from 'pg';
+import { letterhaus } from '../support/letterhaus.ts';
+import { liveEnv, type Peers, to, FROM } from '../support/scene.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+import type { Cluster } from './cluster.ts';
+import { fileOf } from './machine.ts';
+import type { Programs } from './programs.ts';
+
+const PORT = 6432;
+
+type PoolerOptions = {
+  folder: string;
+  programs: Programs;
+  peers: Peers;
+  env: Record<string, string>;
+};
+
+/**
+ * In session mode a node accepts and delivers through the pooler, with prepared statements and advisory locks. In the
+ * other modes the start ends with the reason, and the doctor names it.
+ */
+export async function checkPooler(cluster: Cluster, options: PoolerOptions): Promise<void> {
+  const { peers, env } = options;
+  const leader = await cluster.leader();
+  const url = new URL(cluster.url.replace(/@[^/]*/, `@${leader.address}:${PORT}`));
+  {
+    await using _pooler = await startPooler(cluster, options, 'session');
+    await using node = await startService({
+      dns: peers.dns,
+      database: { url: url.href, address: { connectionString: cluster.url }, setReachable },
+      env: liveEnv(peers, env),
+      args: ['--workers', '1'],
+    });
+    const key = await node.liveKey();
+    const id = await node.send({ from: FROM, to: to(0) }, { key });
+    await node.waitForStatus(id, 'delivered', { key, timeoutMs: 60_000 });
+    assert.ok((await preparedThrough(cluster)) > 0, 'no session has prepared statements');
+    assert.equal(await node.stop(), 0);
+  }
+  for (const mode of ['transaction', 'statement']) {
+    await using _pooler = await startPooler(cluster, options, mode);
+    const variables = { ...liveEnv(peers, env), DATABASE_URL: url.href, PORT: '0' };
+    const dataDir = { LETTERHAUS_DATA_DIR: join(options.folder, `data-${mode}`) };
+    const { code, stderr } = await letterhaus(['start'], { ...variables, ...dataDir });
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /a pooler that gives each transaction another connection/);
+    const args = ['doctor', '--only', 'database', '--json'];
+    const doctor = await letterhaus(args, { ...variables, ...dataDir });
+    assert.equal(doctor.code, 1, doctor.stdout);
+    assert.match(doctor.stdout, /a pooler that gives each transaction another connection/);
+  }
+}
+
+const setReachable = (): Promise<never> => Promise.reject(new Error('stop pgBouncer'));
+
+/** Counts the sessions of Letterhaus that came through the pooler, which runs on the machine of the leader. */
+async function preparedThrough(cluster: Cluster): Promise<number> {
+  const client = new pg.Client({ connectionString: await leaderUrl(cluster) });
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ count: number }>(
+      `select count(*)::int as count from pg_stat_activity where application_name like 'letterhaus worker%'`,
+    );
+    return rows[0]?.count ?? 0;
+  } finally {
+    await client.end();
+  }
+}
+
+async function leaderUrl(cluster: Cluster): Promise<string> {
+  const { address } = await cluster.leader();
+  return cluster.url.replace(/@[^/]*/, `@${address}:5432`);
+}
+
+async function startPooler(
+  cluster: Cluster,
+  { folder, programs }: PoolerOptions,
+  mode: string,
+): Promise<AsyncDisposable> {
+  const { network, account } = cluster;
+  const leader = await cluster.leader();
+  const at = join(folder, `pgbouncer-${mode}`);
+  mkdirSync(at);
+  const number = Number(leader.name.slice(2));
+  const text = fileOf('pgbouncer.ini', { number, network, folder: at, programs, account });
+  const file = join(at, 'pgbouncer.ini');
+  writeFileSync(file, text.replace('pool_mode = session', `pool_mode = ${mode}`));
+  const { password } = new URL(cluster.url);
+  writeFileSync(join(at, 'userlist.txt'), `"letterhaus" "${password}"\n`);
+  if (account !== null) chownSync(at, account.uid, account.gid);
+  const log = openSync(join(at, 'log'), 'a');
+  const child: ChildProcess = spawn(programs.pgbouncer, [file], {
+    env: programs.env,
+    stdio: ['ignore', log, log],
+    ...account,
+  });
+  await waitFor(() => isListening(leader.address), { what: 'pgBouncer to listen' });
+  return {
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL');
+      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    },
+  };
+}
+
+async function isListening(host: string): Promise<boolean> {
+  const socket = connect(PORT, host);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
