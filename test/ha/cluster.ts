@@ -67,7 +67,8 @@ export async function startCluster(folder: string, programs: Programs): Promise<
 
 /** `timeout` and Ctrl-C end the check by a signal. */
 function endWithThisProcess(machines: readonly DatabaseMachine[]): void {
-  process.once('exit', () => {
+  // Before the folder of their data is removed.
+  process.prependOnceListener('exit', () => {
     for (const machine of machines) machine.killNow();
   });
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
 import { letterhaus } from '../support/letterhaus.ts';
-import { liveEnv, type Peers, to, FROM } from '../support/scene.ts';
+import { liveEnv, type Peers, to } from '../support/scene.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 import type { Cluster } from './cluster.ts';
@@ -40,9 +40,10 @@ export async function checkPooler(cluster: Cluster, options: PoolerOptions): Pro
       args: ['--workers', '1'],
     });
     const key = await node.liveKey();
-    const id = await node.send({ from: FROM, to: to(0) }, { key });
+    await node.addLiveDomain('pooler.example.org');
+    const id = await node.send({ from: 'hello@pooler.example.org', to: to(0) }, { key });
     await node.waitForStatus(id, 'delivered', { key, timeoutMs: 60_000 });
-    assert.ok((await preparedThrough(cluster)) > 0, 'no session has prepared statements');
+    assert.ok((await countPrepared(url.href)) > 0, 'a session keeps its prepared statements');
     assert.equal(await node.stop(), 0);
   }
   for (const mode of ['transaction', 'statement']) {
@@ -61,23 +62,23 @@ export async function checkPooler(cluster: Cluster, options: PoolerOptions): Pro
 
 const setReachable = (): Promise<never> => Promise.reject(new Error('stop pgBouncer'));
 
-/** Counts the sessions of Letterhaus that came through the pooler, which runs on the machine of the leader. */
-async function preparedThrough(cluster: Cluster): Promise<number> {
-  const client = new pg.Client({ connectionString: await leaderUrl(cluster) });
+/** Prepares a statement, takes an advisory lock, and looks for both in later transactions of the same session. */
+async function countPrepared(url: string): Promise<number> {
+  const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
+    await client.query({ name: 'one', text: 'select 1' });
+    await client.query('select pg_advisory_lock(48)');
+    await client.query({ name: 'one', text: 'select 1' });
     const { rows } = await client.query<{ count: number }>(
-      `select count(*)::int as count from pg_stat_activity where application_name like 'letterhaus worker%'`,
+      `select count(*)::int as count from pg_prepared_statements
+        where name = 'one' and exists (select from pg_locks
+               where locktype = 'advisory' and objid = 48 and pid = pg_backend_pid())`,
     );
     return rows[0]?.count ?? 0;
   } finally {
     await client.end();
   }
-}
-
-async function leaderUrl(cluster: Cluster): Promise<string> {
-  const { address } = await cluster.leader();
-  return cluster.url.replace(/@[^/]*/, `@${address}:5432`);
 }
 
 async function startPooler(
@@ -93,7 +94,7 @@ async function startPooler(
   const text = fileOf('pgbouncer.ini', { number, network, folder: at, programs, account });
   const file = join(at, 'pgbouncer.ini');
   writeFileSync(file, text.replace('pool_mode = session', `pool_mode = ${mode}`));
-  const { password } = new URL(cluster.url);
+  const [, password = ''] = /:([^:@/]+)@/.exec(cluster.url)!;
   writeFileSync(join(at, 'userlist.txt'), `"letterhaus" "${password}"\n`);
   if (account !== null) chownSync(at, account.uid, account.gid);
   const log = openSync(join(at, 'log'), 'a');
