@@ -5,8 +5,8 @@
 FROM node:26-trixie-slim AS build
 WORKDIR /opt/letterhaus
 COPY . .
-# Afterwards remove what only builds the dashboard.
-RUN bin/letterhaus install && rm -rf test tsconfig.json web/src web/public web/build.js
+# Afterwards remove what only builds the dashboard and the handbook.
+RUN bin/letterhaus install && rm -rf bench test tsconfig.json web/build.js web/handbook web/public web/src
 
 FROM debian:trixie-slim
 # libatomic1: the bundled Node needs it. tini: PID 1 that collects ended processes of PostgreSQL.

@@ -1,5 +1,5 @@
 /**
- * Builds web/dist, the dashboard, before the service starts. A published package contains it.
+ * Builds web/dist, the dashboard and the handbook, before the service starts. A published package contains it.
  *
  * A stamp in web/dist has the hash of the sources, so a later start only reads these. Mail does not depend on the
  * dashboard: if it cannot be built, one line has the reason, and the service starts without it.
@@ -11,15 +11,27 @@ import { renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { ended, whileForwarding } from './child.js';
 
-/** The build depends on these files, and on the files in the folders. */
+/** The build depends on these files, and on the files in the folders. An image lacks some of the documents. */
 const FILES = [
   'package-lock.json',
+  'package.json',
   'web/build.js',
   'web/index.html',
+  'src/http/dashboard/html-page.ts',
+  'src/http/openapi/reference-page.ts',
   'src/http/roles.ts',
   'sdk/src/api.ts',
+  'ARCHITECTURE.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'README.md',
+  'SECURITY.md',
+  'bench/README.md',
+  'sdk/README.md',
+  'test/README.md',
+  'web/README.md',
 ];
-const FOLDERS = ['web/src', 'web/public', 'src/core', 'src/mail/html'];
+const FOLDERS = ['docs', 'web/handbook', 'web/src', 'web/public', 'src/core', 'src/mail/html'];
 
 /**
  * Resolves when web/dist is current, or cannot be built.
@@ -77,13 +89,14 @@ function isCurrent(root, stamp) {
 /** @param {string} root */
 function stampOf(root) {
   const hash = createHash('sha256');
-  const inFolders = FOLDERS.flatMap((folder) =>
+  const inFolders = FOLDERS.filter((folder) => existsSync(join(root, folder))).flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .map((name) => join(root, folder, name))
       .filter((path) => statSync(path).isFile())
       .toSorted(),
   );
-  for (const path of [...FILES.map((file) => join(root, file)), ...inFolders]) {
+  const files = FILES.map((file) => join(root, file)).filter((path) => existsSync(path));
+  for (const path of [...files, ...inFolders]) {
     hash.update(`${relative(root, path)}\0`).update(readFileSync(path));
   }
   return hash.digest('hex');

@@ -1,6 +1,7 @@
 /**
- * Builds the dashboard into a folder that does not exist yet: `node web/build.js <folder>`. Every file that
- * gains by it is also written compressed, so that the service compresses nothing.
+ * Builds the dashboard into a folder that does not exist yet, and the handbook into `handbook/` below it:
+ * `node web/build.js <folder>`. Every file that gains by it is also written compressed, so that the service compresses
+ * nothing.
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,8 +9,9 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import tailwindcss from '@tailwindcss/vite';
 import { build } from 'vite';
+import { buildHandbook } from './handbook/build.ts';
 
-const COMPRESSIBLE = /\.(js|css|html|svg)$/;
+const COMPRESSIBLE = /\.(js|css|html|json|svg|txt)$/;
 
 const [folder] = process.argv.slice(2);
 if (folder === undefined) throw new Error('usage: node web/build.js <folder>');
@@ -41,6 +43,7 @@ await build({
     },
   },
 });
+await buildHandbook(join(folder, 'handbook'));
 for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
   if (entry.isFile() && COMPRESSIBLE.test(entry.name))
     await compress(join(entry.parentPath, entry.name));
@@ -49,7 +52,7 @@ for (const entry of await readdir(folder, { recursive: true, withFileTypes: true
 /** @param {string} path */
 async function compress(path) {
   const content = await readFile(path);
-  const params = { [constants.BROTLI_PARAM_QUALITY]: 10 };
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 9 };
   const [br, gz] = await Promise.all([
     promisify(brotliCompress)(content, { params }),
     promisify(gzip)(content, { level: 9 }),

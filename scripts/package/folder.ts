@@ -30,6 +30,7 @@ const COPIED = [
   'migrations/*',
   'runtime/package.json',
   'web/dist/{*.*,assets/*}',
+  'web/dist/handbook/**/*.*',
 ];
 
 type Manifest = Record<string, unknown> &

@@ -6,12 +6,8 @@ import { z } from 'zod';
 import { type Unready, UNREADY_CODES, unreadySentence } from '../core/unready.ts';
 import { bearerToken } from './access.ts';
 import { type HttpFailure, JSON_TYPE, sendFailure } from './errors.ts';
-import {
-  REFERENCE_HEADERS,
-  type ReferenceSource,
-  renderLlmsText,
-  renderReference,
-} from './openapi/reference-page.ts';
+import { Handbook, registerHandbookRoutes } from './dashboard/handbook-routes.ts';
+import { type ReferenceSource, renderLlmsText } from './openapi/reference-page.ts';
 import { doc, failure } from './schemas.ts';
 import type { App, HttpServices } from './services.ts';
 
@@ -90,7 +86,9 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     },
   });
 
-  registerReference(app);
+  const handbook = new Handbook();
+  registerHandbookRoutes(app, handbook);
+  registerReference(app, handbook);
   registerMetrics(app, services);
 }
 
@@ -102,41 +100,33 @@ function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyR
   return sendFailure(reply, { ...notReady, extraFields: { status: 'unready', reasons } });
 }
 
-type ReferencePage = {
-  headers: Readonly<Record<string, string>>;
-  render: (openApi: Buffer) => Buffer;
-};
-
-/** The API reference for programs, people and language models. Each page is rendered at its first request. */
-const REFERENCE: Readonly<Record<string, ReferencePage>> = {
-  '/openapi.json': { headers: { 'content-type': JSON_TYPE }, render: (openApi) => openApi },
-  '/docs': {
-    headers: REFERENCE_HEADERS,
-    render: (openApi) => Buffer.from(renderReference(parseOpenApi(openApi))),
-  },
-  '/llms.txt': {
-    headers: { 'content-type': 'text/plain; charset=utf-8' },
-    render: (openApi) => Buffer.from(renderLlmsText(parseOpenApi(openApi))),
-  },
-};
-
-function registerReference(app: App): void {
-  for (const [path, { headers, render }] of Object.entries(REFERENCE)) {
-    // One buffer, which all responses share.
-    let page: Buffer | null = null;
-    app.get(path, {
-      config: { access: 'public' },
-      schema: { hide: true },
-      handler: async (_request, reply) => {
-        page ??= render(await readFile(OPENAPI_FILE));
-        return reply.headers(headers).send(page);
-      },
-    });
-  }
+/** The API for programs and language models. */
+function registerReference(app: App, handbook: Handbook): void {
+  const publicRoute = { config: { access: 'public' }, schema: { hide: true } } as const;
+  // One buffer of each, which all responses share.
+  let openApi: Buffer | null = null;
+  let llmsText: Buffer | null = null;
+  app.get('/openapi.json', {
+    ...publicRoute,
+    handler: async (_request, reply) => {
+      openApi ??= await readFile(OPENAPI_FILE);
+      return reply.header('content-type', JSON_TYPE).send(openApi);
+    },
+  });
+  app.get('/llms.txt', {
+    ...publicRoute,
+    handler: async (_request, reply) => {
+      llmsText ??= Buffer.from(await renderLlms(handbook));
+      return reply.header('content-type', 'text/plain; charset=utf-8').send(llmsText);
+    },
+  });
 }
 
-function parseOpenApi(openApi: Buffer): ReferenceSource {
-  return JSON.parse(openApi.toString('utf8')) as ReferenceSource;
+/** The operations of the API, and the pages of the handbook if it is built. */
+async function renderLlms(handbook: Handbook): Promise<string> {
+  const source = JSON.parse(await readFile(OPENAPI_FILE, 'utf8')) as ReferenceSource;
+  const pages = await handbook.file('llms.txt');
+  return [renderLlmsText(source), ...(pages === null ? [] : [pages.content.toString()])].join('\n');
 }
 
 /** Serves metrics to clients with the token. Without a configured token the path does not exist. */

@@ -65,7 +65,7 @@ test('metrics are served by address, localhost and the configured name, and unde
 
 test('the API reference is served to everybody, as a page, as OpenAPI and as text', async () => {
   for (const [path, type, has] of [
-    ['/docs', 'text/html; charset=utf-8', '<h3><a href="#sendEmail">'],
+    ['/docs/reference', 'text/html; charset=utf-8', '<h3><a href="#sendEmail">'],
     ['/openapi.json', 'application/json; charset=utf-8', '"operationId": "sendEmail"'],
     ['/llms.txt', 'text/plain; charset=utf-8', '- POST /v1/emails: '],
   ] as const) {

@@ -27,11 +27,13 @@ function allSteps(): Step[] {
     tool('format', 'layout of all files', ['oxfmt', '--check', '.']),
     types('types', 'TypeScript compiler', '.'),
     types('types-web', 'those of the dashboard', 'web'),
+    types('types-handbook', 'those of the handbook', 'web/handbook'),
     tool('lint', 'correctness, with types', ['oxlint', '--type-aware']),
     tool('dead-code', 'unused files, exports, packages', ['knip', '--no-progress']),
     tests('tidy', 'layers, sizes, documents, alarms', ['test/tidy']),
     tests('unit', 'pure code and statements', [
       'src',
+      'web/handbook',
       'web/src',
       'test/support',
       'test/runner',

@@ -11,7 +11,7 @@ const EVERYTHING = readFiles([
   '.ci/*',
   'bin/*',
   'web/index.html',
-  '{bench,deploy,docs,migrations,runtime,scripts,sdk,src,test,web/src,web/public}/**/*.*',
+  '{bench,deploy,docs,migrations,runtime,scripts,sdk,src,test,web/handbook,web/src,web/public}/**/*.*',
 ]).filter(({ path }) => !/node_modules|\.(png|pem)$/.test(path));
 
 /** Long files that are one thing, with the reason. */

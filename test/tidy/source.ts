@@ -25,7 +25,7 @@ export const SOURCE = readFiles(['src/**/*.ts']);
 export const DASHBOARD = readFiles(['web/src/**/*.{ts,tsx}']);
 export const CODE = [
   ...SOURCE,
-  ...readFiles(['{test,bench,scripts}/**/*.ts', 'web/build.js', 'bin/*']),
+  ...readFiles(['{test,bench,scripts,web/handbook}/**/*.ts', 'web/build.js', 'bin/*']),
   ...DASHBOARD,
 ];
 

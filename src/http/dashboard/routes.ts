@@ -7,7 +7,7 @@
 import { fileURLToPath } from 'node:url';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { chooseEncoding, type DashboardFile, readDashboard } from './dashboard-files.ts';
+import { type BuiltFile, readBuiltFiles, sendBuiltFile } from './built-files.ts';
 import { type HttpFailure, sendFailure } from '../errors.ts';
 import { strangersPolicy } from './html-page.ts';
 import type { App, HttpServices } from '../services.ts';
@@ -55,7 +55,7 @@ const NO_SUCH_FILE: HttpFailure = {
 const FRAME = '<!doctype html><title>Preview</title>';
 
 export function registerDashboardRoutes(app: App, { config }: HttpServices): void {
-  let files: Promise<Map<string, DashboardFile> | null> | null = null;
+  let files: Promise<Map<string, BuiltFile> | null> | null = null;
   const publicRoute = { config: { access: 'public' }, schema: { hide: true } } as const;
 
   app.get(BASE.slice(0, -1), {
@@ -71,7 +71,7 @@ export function registerDashboardRoutes(app: App, { config }: HttpServices): voi
   app.get(`${BASE}*`, {
     ...publicRoute,
     handler: async (request, reply) => {
-      files ??= readDashboard(FOLDER);
+      files ??= readBuiltFiles(FOLDER, 'handbook');
       const builtFiles = await files;
       if (isOfTrackingHost(request.host, config)) return sendFailure(reply, NO_SUCH_FILE);
       if (builtFiles === null) {
@@ -82,7 +82,7 @@ export function registerDashboardRoutes(app: App, { config }: HttpServices): voi
       const isAsset = path.startsWith(ASSETS);
       const file = builtFiles.get(isAsset ? path : fileNameFor(path, builtFiles));
       if (file === undefined) return sendFailure(reply, NO_SUCH_FILE);
-      return sendFile(reply.headers(isAsset ? ASSET_HEADERS : PAGE_HEADERS), file);
+      return sendBuiltFile(reply.headers(isAsset ? ASSET_HEADERS : PAGE_HEADERS), file);
     },
   });
 }
@@ -119,22 +119,8 @@ export function redirectToDashboard(reply: FastifyReply): FastifyReply {
 }
 
 /** Returns the name of a file beside the page (an icon). For every other path, returns the name of the page. */
-function fileNameFor(path: string, files: ReadonlyMap<string, DashboardFile>): string {
+function fileNameFor(path: string, files: ReadonlyMap<string, BuiltFile>): string {
   return files.has(path) ? path : 'index.html';
-}
-
-function sendFile(reply: FastifyReply, file: DashboardFile): FastifyReply {
-  const { headers } = reply.request;
-  const { coding, content } = chooseEncoding(file, headers['accept-encoding']);
-  reply.headers({
-    'content-type': file.type,
-    'x-content-type-options': 'nosniff',
-    vary: 'Accept-Encoding',
-    etag: file.etag,
-    ...(coding !== null && { 'content-encoding': coding }),
-  });
-  const knownTags = headers['if-none-match']?.split(',').map((tag) => tag.trim()) ?? [];
-  return knownTags.includes(file.etag) ? reply.code(304).send() : reply.send(content);
 }
 
 /** Returns whether the host only counts opens and clicks: it does not serve the dashboard. */

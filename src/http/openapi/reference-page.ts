@@ -1,6 +1,6 @@
 /**
- * Renders the API reference at /docs from the OpenAPI document of this version: one page without scripts or external
- * resources, which works offline and in any browser.
+ * Renders the API reference from the OpenAPI document of this version: as a page of the handbook, and as a page of its
+ * own without scripts, which the service serves while the handbook is not built.
  */
 import { escapeHtml as escape, pageHeaders } from '../dashboard/html-page.ts';
 
@@ -45,10 +45,10 @@ export type ReferenceSource = {
 type Endpoint = Operation & { method: string; path: string };
 
 /**
- * Renders the page.
+ * Renders the list of operations, and the operations with their fields and examples.
  * @param source docs/openapi.json, parsed
  */
-export function renderReference(source: ReferenceSource): string {
+export function referenceParts(source: ReferenceSource): { menu: string; main: string } {
   const endpoints = Object.entries(source.paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => ({ ...operation, method, path })),
   );
@@ -63,6 +63,15 @@ ${endpointsOf(name)
   .map((endpoint) => renderEndpoint(endpoint, source.components.schemas))
   .join('\n')}</section>`,
   );
+  const main = `<h1>API reference</h1>
+${source.info.description.split('\n\n').map(renderParagraph).join('\n')}
+${parts.join('\n')}`;
+  return { menu: menu.join('\n'), main };
+}
+
+/** Renders the page without the handbook. */
+export function renderReference(source: ReferenceSource): string {
+  const { menu, main } = referenceParts(source);
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -72,12 +81,10 @@ ${endpointsOf(name)
 <style>${STYLE}</style>
 </head>
 <body>
-<nav aria-label="Operations"><a class="home" href="#top">${escape(source.info.title)} API</a>${menu.join('\n')}
+<nav aria-label="Operations"><a class="home" href="#top">${escape(source.info.title)} API</a>${menu}
 <p><a href="/openapi.json">openapi.json</a> · <a href="/llms.txt">llms.txt</a></p></nav>
 <main id="top">
-<h1>API reference</h1>
-${source.info.description.split('\n\n').map(renderParagraph).join('\n')}
-${parts.join('\n')}
+${main}
 </main>
 </body>
 </html>
@@ -106,7 +113,7 @@ export function renderLlmsText({ info, tags, paths }: ReferenceSource): string {
     return `## ${name}\n\n${description}\n\n${own.join('\n')}\n`;
   });
   const links =
-    '- [API reference](/docs): every field and response, with examples\n' +
+    '- [API reference](/docs/reference): every field and response, with examples\n' +
     '- [OpenAPI 3.1](/openapi.json): the same for programs\n';
   const [first = '', ...others] = info.description.split('\n\n');
   const more = others.map((text) => `${text}\n`).join('\n');

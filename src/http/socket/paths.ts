@@ -70,7 +70,7 @@ export function refuseUnknownRoute(
     return sendFailure(reply, {
       status: 404,
       code: 'not_found',
-      message: 'This path does not exist; /docs and /openapi.json list all paths.',
+      message: 'This path does not exist; /docs/reference and /openapi.json list all paths.',
     });
   }
   return sendFailure(reply.header('allow', allowed.join(', ')), {

@@ -1,7 +1,7 @@
 import { Menu } from '@base-ui/react/menu';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useMatches, useNavigate } from '@tanstack/react-router';
-import { Check, ChevronsUpDown, Command, Keyboard } from 'lucide-react';
+import { BookOpen, Check, ChevronsUpDown, Command, Keyboard } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Scope } from '../api/client.ts';
 import { useScope } from '../api/scope.ts';
@@ -49,6 +49,7 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
         icon={<Keyboard size={15} aria-hidden />}
         label="Keyboard shortcuts"
       />
+      <HandbookLink />
       <AccountMenu onLeave={onLeave} />
     </div>
   );
@@ -68,6 +69,23 @@ function NavigationButton(props: {
       {props.icon}
       {props.label}
     </button>
+  );
+}
+
+/** Leads to the page of the handbook about the present screen, in a tab of its own, because a form may be open. */
+function HandbookLink(): ReactNode {
+  const shown = useMatches().at(-1)?.fullPath ?? '';
+  const screen = useScreens().find(({ to }) => shown === to || shown.startsWith(`${to}/`));
+  return (
+    <a
+      href={`/docs/${screen?.handbook ?? ''}`}
+      target="_blank"
+      rel="noreferrer"
+      className="flex h-8 items-center gap-2.5 rounded-md px-2 text-sm text-muted hover:bg-hover hover:text-text"
+    >
+      <BookOpen size={15} aria-hidden />
+      Handbook
+    </a>
   );
 }
 

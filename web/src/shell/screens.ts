@@ -42,6 +42,8 @@ export type ScreenLink = {
   icon: LucideIcon;
   /** The second key of the shortcut `g …`. */
   letter: string;
+  /** Address of the page of the handbook that is about the screen. */
+  handbook: string;
   /** The operation without which the screen shows nothing. */
   needs?: Operation;
 };
@@ -52,27 +54,78 @@ const SCREENS: readonly ScreenLink[] = [
     label: 'Overview',
     icon: ChartNoAxesColumn,
     letter: 'o',
+    handbook: 'stats',
   },
-  { to: '/$project/$environment/emails', label: 'Emails', icon: Mail, letter: 'e' },
-  { to: '/$project/$environment/test-inbox', label: 'Test inbox', icon: Inbox, letter: 'i' },
-  { to: '/$project/$environment/templates', label: 'Templates', icon: FileText, letter: 't' },
-  { to: '/$project/$environment/queue', label: 'Queue', icon: Hourglass, letter: 'q' },
-  { to: '/$project/$environment/domains', label: 'Domains', icon: Globe, letter: 'd' },
+  {
+    to: '/$project/$environment/emails',
+    label: 'Emails',
+    icon: Mail,
+    letter: 'e',
+    handbook: 'troubleshooting',
+  },
+  {
+    to: '/$project/$environment/test-inbox',
+    label: 'Test inbox',
+    icon: Inbox,
+    letter: 'i',
+    handbook: 'sending#test-addresses',
+  },
+  {
+    to: '/$project/$environment/templates',
+    label: 'Templates',
+    icon: FileText,
+    letter: 't',
+    handbook: 'templates',
+  },
+  {
+    to: '/$project/$environment/queue',
+    label: 'Queue',
+    icon: Hourglass,
+    letter: 'q',
+    handbook: 'queue',
+  },
+  {
+    to: '/$project/$environment/domains',
+    label: 'Domains',
+    icon: Globe,
+    letter: 'd',
+    handbook: 'domains',
+  },
   {
     to: '/$project/$environment/api-keys',
     label: 'API keys',
     icon: KeyRound,
     letter: 'k',
+    handbook: 'api',
     needs: 'listApiKeys',
   },
-  { to: '/$project/$environment/webhooks', label: 'Webhooks', icon: Webhook, letter: 'w' },
-  { to: '/$project/$environment/suppressions', label: 'Suppressions', icon: Ban, letter: 's' },
-  { to: '/$project/$environment/members', label: 'Members', icon: Users, letter: 'm' },
+  {
+    to: '/$project/$environment/webhooks',
+    label: 'Webhooks',
+    icon: Webhook,
+    letter: 'w',
+    handbook: 'webhooks',
+  },
+  {
+    to: '/$project/$environment/suppressions',
+    label: 'Suppressions',
+    icon: Ban,
+    letter: 's',
+    handbook: 'suppressions',
+  },
+  {
+    to: '/$project/$environment/members',
+    label: 'Members',
+    icon: Users,
+    letter: 'm',
+    handbook: 'dashboard#members',
+  },
   {
     to: '/$project/$environment/audit-log',
     label: 'Audit log',
     icon: ScrollText,
     letter: 'a',
+    handbook: 'dashboard#audit-log',
     needs: 'listAuditEvents',
   },
   {
@@ -80,17 +133,31 @@ const SCREENS: readonly ScreenLink[] = [
     label: 'API log',
     icon: ArrowLeftRight,
     letter: 'l',
+    handbook: 'dashboard',
     needs: 'listRequests',
   },
-  { to: '/$project/$environment/projects', label: 'Projects', icon: FolderOpen, letter: 'p' },
+  {
+    to: '/$project/$environment/projects',
+    label: 'Projects',
+    icon: FolderOpen,
+    letter: 'p',
+    handbook: 'dashboard',
+  },
   {
     to: '/$project/$environment/doctor',
     label: 'Doctor',
     icon: Stethoscope,
     letter: 'h',
+    handbook: 'doctor',
     needs: 'getDoctor',
   },
-  { to: '/$project/$environment/settings', label: 'Settings', icon: Settings, letter: ',' },
+  {
+    to: '/$project/$environment/settings',
+    label: 'Settings',
+    icon: Settings,
+    letter: ',',
+    handbook: 'dashboard#sessions',
+  },
 ];
 
 /** The screens that this member may read. */

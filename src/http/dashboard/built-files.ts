@@ -1,12 +1,13 @@
 /**
- * The files of the dashboard that web/build.js made. They are read once and kept in memory, so a request gets one of
- * them or none, whatever its path contains.
+ * The files of the dashboard and of the handbook, which web/build.js made. They are read once and kept in memory, so a
+ * request gets one of them or none, whatever its path contains.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { extname, join, relative, sep } from 'node:path';
+import type { FastifyReply } from 'fastify';
 
-export type DashboardFile = {
+export type BuiltFile = {
   type: string;
   /** A weak tag, because it is the same for every encoding. */
   etag: string;
@@ -23,16 +24,26 @@ const TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.json': 'application/json; charset=utf-8',
   '.md': 'text/plain; charset=utf-8',
+  '.txt': 'text/plain; charset=utf-8',
 };
 
-/** Reads the files, by their path with slashes. Returns null when the dashboard was not built. */
-export async function readDashboard(folder: string): Promise<Map<string, DashboardFile> | null> {
+/**
+ * Reads the files, by their path with slashes. Returns null when they were not built.
+ * @param except a folder below that is not read
+ */
+export async function readBuiltFiles(
+  folder: string,
+  except?: string,
+): Promise<Map<string, BuiltFile> | null> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   const paths = entries
     .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name));
-  const files = new Map<string, DashboardFile>();
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => except === undefined || !path.startsWith(join(folder, except, sep)));
+  const files = new Map<string, BuiltFile>();
   for (const path of paths) {
     const type = TYPES[extname(path)];
     if (type === undefined) continue;
@@ -50,9 +61,24 @@ export async function readDashboard(folder: string): Promise<Map<string, Dashboa
   return files.has('index.html') ? files : null;
 }
 
+/** Sends the smallest form that the client accepts, or 304 when it has the file. */
+export function sendBuiltFile(reply: FastifyReply, file: BuiltFile): FastifyReply {
+  const { headers } = reply.request;
+  const { coding, content } = chooseEncoding(file, headers['accept-encoding']);
+  reply.headers({
+    'content-type': file.type,
+    'x-content-type-options': 'nosniff',
+    vary: 'Accept-Encoding',
+    etag: file.etag,
+    ...(coding !== null && { 'content-encoding': coding }),
+  });
+  const knownTags = headers['if-none-match']?.split(',').map((tag) => tag.trim()) ?? [];
+  return knownTags.includes(file.etag) ? reply.code(304).send() : reply.send(content);
+}
+
 /** Returns the smallest form that the client accepts (RFC 9110 §12.5.3). */
-export function chooseEncoding(
-  file: DashboardFile,
+function chooseEncoding(
+  file: BuiltFile,
   accepted: string | undefined,
 ): { coding: Coding | null; content: Buffer } {
   for (const coding of ['br', 'gzip'] as const) {
