@@ -20,7 +20,13 @@ import {
   runnable,
   usageFailure,
 } from './command.ts';
-import { connect, type Connection, type ConnectionRules, noResponse } from './connection.ts';
+import {
+  connect,
+  type Connection,
+  type ConnectionRules,
+  connectWhenStarted,
+  noResponse,
+} from './connection.ts';
 
 export type ApiOptions = {
   url?: string;
@@ -65,7 +71,7 @@ type ScopedClient = { client: Letterhaus; environment: Environment };
  */
 type EnvironmentRule = Environment | 'both' | 'of_id' | 'asked' | 'none';
 
-type ApiCommand<Options, Args> = Pick<ConnectionRules, 'takesKeyOfEnv'> & {
+type ApiCommand<Options, Args> = Pick<ConnectionRules, 'followsStart' | 'takesKeyOfEnv'> & {
   examples: Examples;
   notes?: string;
   environment: EnvironmentRule;
@@ -140,11 +146,17 @@ function withApi<Options extends ApiOptions, Args extends unknown[]>({
   run,
   hasOtherUrl = false,
   takesKeyOfEnv = false,
+  followsStart = false,
 }: ApiCommand<Options, Args>) {
   return async (cli: Cli, options: Options, args: Args): Promise<CommandResult | ExitCode> => {
     const { key, url } = options;
     const target = { key, url: hasOtherUrl ? undefined : url };
-    const connection = connect(cli, target, { takesKeyOfEnv, onlyHere: rule === 'none' });
+    const onlyHere = rule === 'none';
+    const connection = await connectWhenStarted(cli, target, {
+      takesKeyOfEnv,
+      followsStart,
+      onlyHere,
+    });
     if (isFailure(connection)) return connection;
     const { project, environment, allProjects } = options;
     if (connection.key !== null && (project ?? environment ?? allProjects) !== undefined) {

@@ -6,11 +6,18 @@
 import { statSync } from 'node:fs';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ReadableStream as WebStream } from 'node:stream/web';
 import { mergeEnvFiles } from '../config/env-file.ts';
 import { readRunning } from '../database/embedded/lock.ts';
 import { type Cli, type Failure, isFailure, usageFailure } from './command.ts';
 import { readProfile } from './profile.ts';
+
+/** A first start creates its database. */
+const STARTED_WITHIN_MS = 120_000;
+/** Between the start of the process and its lock. */
+const LOCKED_WITHIN_MS = 15_000;
+const LOOK_EVERY_MS = 250;
 
 export type ConnectionOptions = { url?: string | undefined; key?: string | undefined };
 
@@ -23,6 +30,9 @@ export type Connection = {
   send: Send;
 };
 
+/** @property service why the service of this machine cannot be reached, where waiting may help */
+type ServiceFailure = Failure & { service?: 'starting' | 'absent' };
+
 type Send = (path: string, init?: RequestInit) => Promise<Response>;
 
 export type ConnectionRules = {
@@ -30,13 +40,33 @@ export type ConnectionRules = {
   takesKeyOfEnv?: boolean;
   /** Only the operator of the machine may run the command. */
   onlyHere?: boolean;
+  /** The command also waits for a service that has no lock yet: it is pasted below the command that starts it. */
+  followsStart?: boolean;
 };
+
+/** Like `connect`, and waits for a service on this machine that starts: systemctl returns before it is ready. */
+export async function connectWhenStarted(
+  cli: Pick<Cli, 'env' | 'err' | 'world'>,
+  options: ConnectionOptions,
+  rules: ConnectionRules = {},
+): Promise<Connection | Failure> {
+  const begunMs = cli.world.monotonicMs();
+  const waits = { starting: STARTED_WITHIN_MS, absent: rules.followsStart ? LOCKED_WITHIN_MS : 0 };
+  for (let looks = 0; ; looks += 1) {
+    const connection: Connection | ServiceFailure = connect(cli, options, rules);
+    if (!isFailure(connection) || connection.service === undefined) return connection;
+    const waitMaxMs = waits[connection.service];
+    if (waitMaxMs === 0 || cli.world.monotonicMs() - begunMs > waitMaxMs) return connection;
+    if (looks === 0) cli.err('The service is not ready yet. The command waits for it.\n');
+    await pause(LOOK_EVERY_MS);
+  }
+}
 
 export function connect(
   cli: Pick<Cli, 'env'>,
   options: ConnectionOptions,
   { takesKeyOfEnv = false, onlyHere = false }: ConnectionRules = {},
-): Connection | Failure {
+): Connection | ServiceFailure {
   const settings = mergeEnvFiles(cli.env);
   const text = (name: string) => settings.env[name]?.trim() || undefined;
   if (onlyHere) return connectHere(settings.dataDir, null);
@@ -49,7 +79,7 @@ export function connect(
   return connectHere(settings.dataDir, key ?? null);
 }
 
-function connectHere(dataDir: string, key: string | null): Connection | Failure {
+function connectHere(dataDir: string, key: string | null): Connection | ServiceFailure {
   const socket = adminSocketOf(dataDir);
   if (isFailure(socket)) return socket;
   return { origin: 'this machine', key, send: sendOverSocket(socket.path, key) };
@@ -87,7 +117,7 @@ function headersWithKey(init: RequestInit | undefined, key: string | null): Reco
 }
 
 /** Returns the admin socket of the service on a data directory, or a failure when none serves this user there. */
-function adminSocketOf(dataDir: string): { path: string } | Failure {
+function adminSocketOf(dataDir: string): { path: string } | ServiceFailure {
   const elsewhere = 'or give --url and --key for one elsewhere';
   try {
     const found = statSync(dataDir, { throwIfNoEntry: false });
@@ -103,7 +133,8 @@ function adminSocketOf(dataDir: string): { path: string } | Failure {
     const running = readRunning(dataDir);
     if (running?.kind === 'service' && running.adminSocket) return { path: running.adminSocket };
     if (running?.kind === 'service' && running.url === null) {
-      return unavailable('The service is starting: repeat the command in a moment.');
+      const message = 'The service is starting: repeat the command in a moment.';
+      return { ...unavailable(message), service: 'starting' };
     }
     if (running?.kind === 'service') {
       return unavailable('The running service has an older version: restart it.');
@@ -111,9 +142,8 @@ function adminSocketOf(dataDir: string): { path: string } | Failure {
   } catch (error) {
     return usageFailure(`The data directory cannot be read: ${(error as Error).message}.`);
   }
-  return usageFailure(
-    `No service is running on this machine (data directory ${dataDir}): start it with \`letterhaus start\`, ${elsewhere}.`,
-  );
+  const absent = `No service is running on this machine (data directory ${dataDir}): start it with \`letterhaus start\`, ${elsewhere}.`;
+  return { ...usageFailure(absent), service: 'absent' };
 }
 
 function unavailable(message: string): Failure {

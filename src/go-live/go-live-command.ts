@@ -67,6 +67,7 @@ export function describeGoLive(command: Command, cli: Cli): void {
     ],
     notes: NOTES,
     environment: 'none',
+    followsStart: true,
     run,
   });
 }
