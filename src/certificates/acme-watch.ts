@@ -11,6 +11,7 @@ import type { World } from '../lib/world.ts';
 import { makeSelfSigned } from '../net/tls/self-signed.ts';
 import * as store from './certificate-store.ts';
 import { attemptOrder, type OrderContext } from './order.ts';
+import { lookAtRenewal } from './renewal.ts';
 import { orderedFile } from './wanted.ts';
 
 export type AcmeWatchOptions = Omit<OrderContext, 'world' | 'signal'> & {
@@ -60,7 +61,7 @@ export class AcmeWatch implements AsyncDisposable {
       this.#writeFile(row);
       this.#report(row);
     }
-    const due = rows.filter(({ isDue }) => isDue).map(({ name }) => name);
+    const due = rows.filter(({ isDue, isLookDue }) => isDue || isLookDue).map(({ name }) => name);
     if (due.length === 0 || this.#orders !== null || this.#stopping.signal.aborted) return;
     this.#orders = this.#orderAll(due).finally(() => (this.#orders = null));
   }
@@ -77,6 +78,7 @@ export class AcmeWatch implements AsyncDisposable {
     for (const name of names) {
       if (signal.aborted) return;
       try {
+        await lookAtRenewal({ ...this.#options, signal }, name);
         await attemptOrder({ ...this.#options, signal }, name);
         for (const row of await store.listCertificates(this.#options.db, [name])) {
           this.#writeFile(row);

@@ -10,7 +10,7 @@ const ADD = `
 insert into acme_certificates (name, id, directory_url, due_at) values ($1, $2, $3, app_now())
 on conflict (name) do update
    set directory_url = excluded.directory_url, due_at = app_now(), failures = 0, problem = null,
-       remedy = null, order_url = null, order_key = null
+       remedy = null, order_url = null, order_key = null, renewal_look_at = null
  where acme_certificates.directory_url <> excluded.directory_url`;
 
 /** Adds a name, which is then due. A name that another authority has issued a certificate for is due again. */
@@ -23,7 +23,8 @@ export async function addName(
 
 const LIST = `
 select name, id, chain, private_key as "privateKey", failures, problem, remedy,
-       due_at <= app_now() as "isDue"
+       due_at <= app_now() as "isDue",
+       chain is not null and coalesce(renewal_look_at <= app_now(), true) as "isLookDue"
   from acme_certificates where name = any($1::text[])`;
 
 export type StoredCertificate = {
@@ -35,6 +36,8 @@ export type StoredCertificate = {
   problem: string | null;
   remedy: string | null;
   isDue: boolean;
+  /** The authority should be asked about the renewal. */
+  isLookDue: boolean;
 };
 
 export function listCertificates(
@@ -50,11 +53,13 @@ update acme_certificates
        due_at = app_now()
               + ($2::int8[])[least(failures + 1, cardinality($2::int8[]))] * interval '1 millisecond'
  where name = $1 and due_at <= app_now()
-returning id, failures, order_url as "orderUrl", order_key as "orderKey"`;
+returning id, failures, chain, order_url as "orderUrl", order_key as "orderKey"`;
 
 export type ClaimedOrder = {
   id: string;
   failures: number;
+  /** The certificate that is renewed; null: none was issued yet. */
+  chain: string | null;
   orderUrl: string | null;
   orderKey: Buffer | null;
 };
@@ -85,7 +90,7 @@ export async function noteOrder(
 const COMPLETE = `
 update acme_certificates
    set chain = $3, private_key = $4, issued_at = app_now(), failures = 0, problem = null,
-       remedy = null, order_url = null, order_key = null,
+       remedy = null, order_url = null, order_key = null, renewal_look_at = null,
        due_at = greatest($5::timestamptz, app_now() + $6 * interval '1 millisecond')
  where name = $1 and failures = $2`;
 
@@ -97,6 +102,37 @@ export async function completeOrder(
 ): Promise<void> {
   const { chain, privateKey, renewAt, restMs } = issued;
   await db.query(COMPLETE, [name, failures, chain, privateKey, renewAt, restMs]);
+}
+
+const CLAIM_RENEWAL_LOOK = `
+update acme_certificates
+   set renewal_look_at = app_now() + $2 * interval '1 millisecond'
+ where name = $1 and failures = 0 and due_at > app_now() and chain is not null
+   and coalesce(renewal_look_at <= app_now(), true)
+returning chain`;
+
+/** @param nextMs until the next look @returns the certificate; null: not due, or another node looks */
+export async function claimRenewalLook(
+  db: Queryable,
+  { name, nextMs }: { name: string; nextMs: number },
+): Promise<string | null> {
+  const [row] = await db.query<{ chain: string }>(CLAIM_RENEWAL_LOOK, [name, nextMs]);
+  return row?.chain ?? null;
+}
+
+const NOTE_RENEWAL = `
+update acme_certificates
+   set due_at = greatest($3::timestamptz, issued_at + $4 * interval '1 millisecond'),
+       renewal_look_at = app_now() + $5 * interval '1 millisecond'
+ where name = $1 and chain = $2 and failures = 0`;
+
+/** Stores when this certificate is due. A newer one, and an attempt in progress, keep their times. */
+export async function noteRenewal(
+  db: Queryable,
+  { name, chain }: { name: string; chain: string },
+  { renewAt, restMs, nextMs }: { renewAt: Date; restMs: number; nextMs: number },
+): Promise<void> {
+  await db.query(NOTE_RENEWAL, [name, chain, renewAt, restMs, nextMs]);
 }
 
 const FAIL = `

@@ -19,7 +19,9 @@ import { AcmeError, remedyOf } from '../net/acme/acme-error.ts';
 import { orderCertificate } from '../net/acme/order-certificate.ts';
 import { readChain } from '../net/tls/chain.ts';
 import type { SecretBox } from '../secrets/secret-box.ts';
+import { renewalId } from '../net/acme/renewal-id.ts';
 import * as store from './certificate-store.ts';
+import type { DnsChallenges } from './dns-challenge.ts';
 
 export type OrderContext = {
   db: Queryable;
@@ -27,6 +29,8 @@ export type OrderContext = {
   acme: NonNullable<Config['acme']>;
   world: Pick<World, 'newId'>;
   log: Pick<Logger, 'info' | 'warn'>;
+  /** Opens the DNS provider, for `acme.challenge` dns-01. */
+  openDnsChallenges: () => Promise<DnsChallenges>;
   /** Aborted when the service stops. */
   signal: AbortSignal;
 };
@@ -39,7 +43,7 @@ export const WAITS_MS = [15, 30, 60, 120, 240, 720].map((minutes) => minutes * M
 const EARLY_WAITS_MS = [1, 2, 4, 8, 15, 30, 60].map((minutes) => minutes * MINUTE_MS);
 const RETRY_AFTER_MAX_MS = 7 * DAY_MS;
 /** A wrong clock must not order again and again. Let's Encrypt permits five equal certificates in a week. */
-const REST_MS = 36 * HOUR_MS;
+export const REST_MS = 36 * HOUR_MS;
 
 /** Makes one attempt if it is due. Never throws for a reason that is the authority's. */
 export async function attemptOrder(context: OrderContext, name: string): Promise<void> {
@@ -57,7 +61,7 @@ export async function attemptOrder(context: OrderContext, name: string): Promise
     if (context.signal.aborted && !run.hasValidated) return await store.returnOrder(db, attempt);
     await run.fail(error);
   } finally {
-    await run.removeChallenges();
+    await run.removeChallenges(log);
   }
 }
 
@@ -72,7 +76,8 @@ class OrderRun {
   readonly #context: OrderContext;
   readonly #attempt: store.Attempt;
   readonly #claimed: store.ClaimedOrder;
-  readonly #tokens: string[] = [];
+  readonly #answers: store.Challenge[] = [];
+  #dnsChallenges: Promise<DnsChallenges> | null = null;
   hasValidated = false;
 
   constructor(context: OrderContext, attempt: store.Attempt, claimed: store.ClaimedOrder) {
@@ -83,36 +88,40 @@ class OrderRun {
 
   async order(): Promise<{ chain: string; privateKey: Buffer; renewAt: Date }> {
     const { db, secrets, acme } = this.#context;
-    const { id, orderUrl, orderKey } = this.#claimed;
+    const { id, orderUrl, orderKey, chain } = this.#claimed;
     const signal = AbortSignal.any([this.#context.signal, AbortSignal.timeout(ORDER_TIMEOUT_MS)]);
-    const accountKey = createPrivateKey(await findAccountKey(this.#context));
-    const client = new AcmeClient({ directoryUrl: acme.directoryUrl, accountKey, signal });
+    const client = await openClient(this.#context, signal);
     const isContinued = orderKey !== null && secrets.opens(orderKey, id);
     const privateKey = isContinued ? secrets.open(orderKey, id) : makeKey();
     const sealed = secrets.seal(privateKey, id);
-    const chain = await orderCertificate(client, {
+    const issued = await orderCertificate(client, {
       name: this.#attempt.name,
       email: acme.email,
+      externalAccount: acme.externalAccount,
+      challenge: acme.challenge,
+      replaces: chain === null ? null : renewalId(readChain(chain)[0]),
       privateKey,
       orderUrl: isContinued ? orderUrl : null,
       onOrdered: (url) => {
         return store.noteOrder(db, this.#attempt, { orderUrl: url, orderKey: sealed });
       },
       publish: async (challenge) => {
-        this.#tokens.push(challenge.token);
-        await store.addChallenge(db, challenge);
+        this.#answers.push(challenge);
+        if (acme.challenge === 'http-01') return store.addChallenge(db, challenge);
+        await (await this.#openDnsChallenges()).publish(this.#dnsAnswer(challenge), signal);
       },
       onValidating: () => (this.hasValidated = true),
       signal,
     });
-    return { chain, privateKey: sealed, renewAt: renewalOf(chain) };
+    return { chain: issued, privateKey: sealed, renewAt: renewalOf(issued) };
   }
 
   async fail(error: AcmeError): Promise<void> {
     const { db, acme, log } = this.#context;
     const { name, failures } = this.#attempt;
     const problem = `No certificate for ${name} was issued: ${error.message}`;
-    const remedy = remedyOf(error, { name, url: acme.directoryUrl });
+    const { directoryUrl: url, challenge } = acme;
+    const remedy = remedyOf(error, { name, url, challenge });
     const waits = this.hasValidated ? WAITS_MS : EARLY_WAITS_MS;
     const ownWaitMs = waits[Math.min(failures, waits.length) - 1] ?? 0;
     const waitMs = Math.max(ownWaitMs, Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS));
@@ -120,9 +129,36 @@ class OrderRun {
     log.warn({ name, acme_error: error.type, retry_in_s: waitMs / 1_000, remedy }, problem);
   }
 
-  async removeChallenges(): Promise<void> {
-    if (this.#tokens.length > 0) await store.removeChallenges(this.#context.db, this.#tokens);
+  /** A record that stays in DNS harms nobody, so a failure of the provider does not fail the order. */
+  async removeChallenges(log: OrderContext['log']): Promise<void> {
+    const { db, acme } = this.#context;
+    if (this.#answers.length === 0) return;
+    if (acme.challenge === 'http-01') {
+      const tokens = this.#answers.map(({ token }) => token);
+      return store.removeChallenges(db, tokens);
+    }
+    const challenges = await this.#openDnsChallenges();
+    for (const answer of this.#answers) {
+      await challenges.remove(this.#dnsAnswer(answer)).catch((error: unknown) => {
+        const record = `_acme-challenge.${this.#attempt.name}`;
+        log.warn({ err: error, record }, `the TXT record ${record} could not be removed`);
+      });
+    }
+    challenges.close();
   }
+
+  #openDnsChallenges(): Promise<DnsChallenges> {
+    return (this.#dnsChallenges ??= this.#context.openDnsChallenges());
+  }
+
+  #dnsAnswer({ keyAuthorization }: store.Challenge) {
+    return { name: this.#attempt.name, keyAuthorization };
+  }
+}
+
+export async function openClient(context: OrderContext, signal: AbortSignal): Promise<AcmeClient> {
+  const accountKey = createPrivateKey(await findAccountKey(context));
+  return new AcmeClient({ directoryUrl: context.acme.directoryUrl, accountKey, signal });
 }
 
 /** The key of the account at this authority. One that no secret key opens is replaced, which is a new account. */

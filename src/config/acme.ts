@@ -1,14 +1,21 @@
 /** Certificates that the service orders from an authority (ACME). */
 import { isIP } from 'node:net';
 import { isLoopback } from '../net/ip-addresses.ts';
-import { type EnvReader, parsePort } from './env-reader.ts';
+import { type EnvReader, parseOneOf, parsePort } from './env-reader.ts';
 
 export type AcmeConfig = {
   directoryUrl: string;
   email: string | null;
+  /** The account that the operator has made at the authority; null: the authority needs none. */
+  externalAccount: { keyId: string; macKey: string } | null;
+  /** How the authority validates a name: a request to port 80, or a record that the DNS provider gets. */
+  challenge: ChallengeType;
   /** Where challenges are answered. `host`: null for all addresses. */
   http: { host: string | null; port: number };
 };
+
+const CHALLENGE_TYPES = ['http-01', 'dns-01'] as const;
+export type ChallengeType = (typeof CHALLENGE_TYPES)[number];
 
 const LETS_ENCRYPT = 'https://acme-v02.api.letsencrypt.org/directory';
 const HTTP_PORT = 80;
@@ -22,12 +29,40 @@ export function readAcme(read: EnvReader): AcmeConfig | null {
   const directoryUrl = read.parsed('LETTERHAUS_ACME_DIRECTORY_URL', parseDirectoryUrl, URL_RULE);
   const email = read.parsed('LETTERHAUS_ACME_EMAIL', parseEmail, EMAIL_RULE);
   const http = read.parsed('LETTERHAUS_ACME_HTTP_PORT', parseListener, PORT_RULE);
+  const challenge = read.parsed(
+    'LETTERHAUS_ACME_CHALLENGE',
+    parseOneOf(CHALLENGE_TYPES),
+    'write http-01 or dns-01',
+  );
+  const externalAccount = readExternalAccount(read);
+  if (challenge === 'dns-01' && read.text('LETTERHAUS_DNS_PROVIDER') === null) {
+    read.addProblem('LETTERHAUS_ACME_CHALLENGE', 'dns-01 needs LETTERHAUS_DNS_PROVIDER too.');
+  }
   if (!isOn) return null;
   return {
     directoryUrl: directoryUrl ?? LETS_ENCRYPT,
     email,
+    externalAccount,
+    challenge: challenge ?? 'http-01',
     http: http ?? { host: null, port: HTTP_PORT },
   };
+}
+
+function readExternalAccount(read: EnvReader): AcmeConfig['externalAccount'] {
+  const keyId = read.text('LETTERHAUS_ACME_EAB_KEY_ID');
+  const macKey = read.secret(
+    'LETTERHAUS_ACME_EAB_HMAC_KEY',
+    (text) => (/^[\w-]{16,512}={0,2}$/.test(text) ? text : null),
+    'write the key as the authority shows it, in base64url',
+  );
+  if (keyId === null && macKey === null) return null;
+  if (keyId !== null && macKey !== null) return { keyId, macKey };
+  if (read.text('LETTERHAUS_ACME_EAB_HMAC_KEY') === null || keyId === null)
+    read.addProblem(
+      'LETTERHAUS_ACME_EAB_KEY_ID',
+      'LETTERHAUS_ACME_EAB_KEY_ID and LETTERHAUS_ACME_EAB_HMAC_KEY are needed together.',
+    );
+  return null;
 }
 
 /** Clear text is for a server on this machine only. */

@@ -123,6 +123,9 @@ test('every variable is read', () => {
     LETTERHAUS_ACME_DIRECTORY_URL: 'https://ca.acme.com/directory',
     LETTERHAUS_ACME_EMAIL: 'ops@acme.com',
     LETTERHAUS_ACME_HTTP_PORT: '[::1]:8080',
+    LETTERHAUS_ACME_CHALLENGE: 'DNS-01',
+    LETTERHAUS_ACME_EAB_KEY_ID: 'kid-1',
+    LETTERHAUS_ACME_EAB_HMAC_KEY: 'a-key-in-base64url',
     LETTERHAUS_API_TLS_CERT: '/etc/tls/api.pem',
     LETTERHAUS_API_TLS_KEY: '/etc/tls/api-key.pem',
     LETTERHAUS_METRICS_TOKEN: 'm'.repeat(16),
@@ -210,6 +213,8 @@ test('every variable is read', () => {
     acme: {
       directoryUrl: 'https://ca.acme.com/directory',
       email: 'ops@acme.com',
+      externalAccount: { keyId: 'kid-1', macKey: 'a-key-in-base64url' },
+      challenge: 'dns-01',
       http: { host: '::1', port: 8080 },
     },
     oidc: null,

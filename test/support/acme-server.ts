@@ -8,12 +8,18 @@
  * and compares the key authorization, and issues only what a signed request asks for. Signatures are checked by a
  * library (`jose`), not by the code under test. It only resolves names in its own way: all are this machine.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import { calculateJwkThumbprint, flattenedVerify, importJWK, type JWK } from 'jose';
+import {
+  calculateJwkThumbprint,
+  type FlattenedJWS,
+  flattenedVerify,
+  importJWK,
+  type JWK,
+} from 'jose';
 import { CertificateAuthority, readRequest } from './certificate-authority.ts';
 
 type Status = 'pending' | 'ready' | 'processing' | 'valid' | 'invalid';
@@ -29,6 +35,12 @@ type Order = {
 };
 type Identifier = { type: string; value: string };
 type Account = { url: string; jwk: JWK; contact: string[] };
+type AccountPayload = {
+  termsOfServiceAgreed?: boolean;
+  contact?: string[];
+  onlyReturnExisting?: boolean;
+  externalAccountBinding?: FlattenedJWS;
+};
 type Call = { url: string; account: Account; payload: Record<string, unknown> | null };
 
 /** `drop`: the connection ends without a response. `later`: the order stays in progress until `release`. */
@@ -37,7 +49,15 @@ export type AcmeFault =
   | 'drop'
   | 'later';
 
-type Path = '/directory' | '/nonce' | '/account' | '/order' | '/authz' | '/challenge' | '/finalize';
+type Path =
+  | '/renewal-info'
+  | '/directory'
+  | '/nonce'
+  | '/account'
+  | '/order'
+  | '/authz'
+  | '/challenge'
+  | '/finalize';
 
 const DAY_MS = 86_400_000;
 
@@ -58,9 +78,19 @@ export class AcmeServer implements AsyncDisposable {
   readonly orders: Order[] = [];
   /** Number of validations that were asked for. */
   validations = 0;
+  /** Number of certificates that were sent. */
+  downloads = 0;
   /** Validity of issued certificates, from now. */
   validForMs = 90 * DAY_MS;
   issuedBeforeMs = 60_000;
+  /** The time in which certificates should be renewed, by RFC 9773; null: the server does not say. */
+  renewalWindow: { start: string; end: string } | null = null;
+  /** The only external account whose owner may have an account; null: everybody may. */
+  externalAccount: { keyId: string; macKey: string } | null = null;
+  /** Looks up the TXT records of a name, for the challenge DNS-01. */
+  lookUpTxt: (name: string) => readonly string[] = () => [];
+  /** Certificates that orders said they replace. */
+  readonly replaced: string[] = [];
   #base = '';
 
   constructor(options: { challengePort: number }) {
@@ -132,7 +162,11 @@ export class AcmeServer implements AsyncDisposable {
     const url = (to: string) => `${this.#base}${to}`;
     if (path === '/directory') {
       const at = { newNonce: url('/nonce'), newAccount: url('/account'), newOrder: url('/order') };
-      return send(at);
+      return send({ ...at, ...(this.renewalWindow && { renewalInfo: url('/renewal-info') }) });
+    }
+    if (path === '/renewal-info') {
+      response.setHeader('retry-after', 21_600);
+      return send({ suggestedWindow: this.renewalWindow });
     }
     if (path === '/nonce') return void response.writeHead(200).end();
     const call = await this.#verify(incoming, path === '/account');
@@ -148,9 +182,11 @@ export class AcmeServer implements AsyncDisposable {
     const id = (incoming.url ?? '').split('/')[2];
     const order = this.orders.find((one) => one.id === id && one.account === call.account.url);
     if (order === undefined) throw new Refusal({ type: 'malformed', status: 404 });
-    if (path === '/challenge') await this.#validate(order, call.account);
+    const isByDns = incoming.url?.endsWith('/dns') === true;
+    if (path === '/challenge') await this.#validate(order, call.account, isByDns);
     if (path === '/finalize') this.#finalize(order, call, isLater);
     if (incoming.url?.startsWith('/cert/')) {
+      this.downloads += 1;
       response.setHeader('content-type', 'application/pem-certificate-chain');
       return void response.writeHead(200).end(order.chain);
     }
@@ -182,12 +218,14 @@ export class AcmeServer implements AsyncDisposable {
       throw new Refusal({ type: 'badNonce' });
     if (protectedHeader?.['url'] !== url) throw new Refusal({ type: 'unauthorized' });
     const body = payload.length === 0 ? null : JSON.parse(Buffer.from(payload).toString());
-    return { url, payload: body, account: this.#accountOf(jwk!, body) };
+    return { url, payload: body, account: await this.#accountOf(jwk!, body) };
   }
 
-  #accountOf(jwk: JWK, payload: { termsOfServiceAgreed?: boolean; contact?: string[] }): Account {
+  async #accountOf(jwk: JWK, payload: AccountPayload): Promise<Account> {
     const known = this.accounts.find((one) => one.jwk.x === jwk.x && one.jwk.y === jwk.y);
     if (known !== undefined) return known;
+    if (payload.onlyReturnExisting === true) throw new Refusal({ type: 'accountDoesNotExist' });
+    await this.#verifyBinding(jwk, payload.externalAccountBinding);
     if (payload.termsOfServiceAgreed !== true) throw new Refusal({ type: 'userActionRequired' });
     const url = `${this.#base}/acct/${this.accounts.length + 1}`;
     const account = { url, jwk, contact: payload.contact ?? [] };
@@ -195,7 +233,30 @@ export class AcmeServer implements AsyncDisposable {
     return account;
   }
 
+  /** RFC 8555 §7.3.4: the owner of the external account has signed the key of this account, for this URL. */
+  async #verifyBinding(jwk: JWK, binding: FlattenedJWS | undefined): Promise<void> {
+    const { externalAccount: external } = this;
+    if (external === null) return;
+    if (binding === undefined) throw new Refusal({ type: 'externalAccountRequired', status: 403 });
+    const key = Buffer.from(external.macKey, 'base64url');
+    const { payload, protectedHeader } = await flattenedVerify(binding, key, {
+      algorithms: ['HS256'],
+    }).catch(() => {
+      throw new Refusal({ type: 'unauthorized', status: 403, detail: 'wrong key' });
+    });
+    const { kid, url } = protectedHeader as { kid?: string; url?: string };
+    const isSame = Buffer.from(payload).toString() === JSON.stringify(jwk);
+    if (kid !== external.keyId || url !== `${this.#base}/account` || !isSame)
+      throw new Refusal({ type: 'unauthorized', status: 403, detail: 'wrong binding' });
+  }
+
   #newOrder({ payload, account }: Call): Order {
+    const replaces = payload?.['replaces'];
+    if (typeof replaces === 'string') {
+      if (this.replaced.includes(replaces))
+        throw new Refusal({ type: 'alreadyReplaced', status: 409 });
+      this.replaced.push(replaces);
+    }
     const [identifier, ...others] = (payload?.['identifiers'] ?? []) as Identifier[];
     if (identifier?.type !== 'dns' || others.length > 0) throw new Refusal({ type: 'malformed' });
     const order: Order = {
@@ -212,11 +273,15 @@ export class AcmeServer implements AsyncDisposable {
     return order;
   }
 
-  async #validate(order: Order, { jwk }: Account): Promise<void> {
+  async #validate(order: Order, { jwk }: Account, isByDns: boolean): Promise<void> {
     this.validations += 1;
     const expected = `${order.token}.${await calculateJwkThumbprint(jwk)}`;
-    const found = await this.#fetchChallenge(order).catch((error: Error) => error);
-    const isRight = found === expected;
+    const digest = createHash('sha256').update(expected).digest('base64url');
+    const texts = isByDns ? this.lookUpTxt(`_acme-challenge.${order.name}`) : [];
+    const found = isByDns
+      ? texts.join(' ')
+      : await this.#fetchChallenge(order).catch((error: Error) => error);
+    const isRight = isByDns ? texts.includes(digest) : found === expected;
     order.authorization = isRight ? 'valid' : 'invalid';
     order.status = isRight ? 'ready' : 'invalid';
     if (isRight) return;
@@ -263,7 +328,8 @@ export class AcmeServer implements AsyncDisposable {
     const error = challengeError === null ? {} : { error: challengeError };
     const url = `${this.#base}/challenge/${id}`;
     const http = { type: 'http-01', url, token, status: authorization, ...error };
-    return { status: authorization, challenges: [{ type: 'dns-01', url, token }, http] };
+    const dns = { ...http, type: 'dns-01', url: `${url}/dns` };
+    return { status: authorization, challenges: [dns, http] };
   }
 }
 

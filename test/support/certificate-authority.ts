@@ -35,6 +35,8 @@ export type Validity = { fromMs: number; untilMs: number };
 
 export class CertificateAuthority {
   readonly #key: KeyObject = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+  /** Identifies its key in certificates (RFC 5280 §4.2.1.1). */
+  readonly keyId = randomBytes(20);
   /** Its own certificate, PEM. */
   readonly root: string;
 
@@ -49,7 +51,8 @@ export class CertificateAuthority {
   }
 
   issue({ name, publicKey }: { name: string; publicKey: Buffer }, validity: Validity): string {
-    return this.#sign({ validity, publicKey, extensions: [subjectAltName(name)] });
+    const issuer = extension('551d23', sequence(tagged(0x80, this.keyId)));
+    return this.#sign({ validity, publicKey, extensions: [subjectAltName(name), issuer] });
   }
 
   #sign(parts: { validity: Validity; publicKey: Buffer; extensions: Buffer[] }): string {

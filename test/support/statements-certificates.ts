@@ -15,6 +15,9 @@ export async function useCertificates({ db }: Stage): Promise<void> {
   await store.returnOrder(db, attempt);
   const issued = { chain: 'pem', privateKey: key, renewAt: new Date(), restMs: 1 };
   await store.completeOrder(db, attempt, issued);
+  await store.claimRenewalLook(db, { name, nextMs: 1 });
+  const renewal = { renewAt: new Date(), restMs: 1, nextMs: 1 };
+  await store.noteRenewal(db, { name, chain: 'pem' }, renewal);
   await store.findOrAddAccount(db, directoryUrl, { id, privateKey: key });
   await store.replaceAccount(db, directoryUrl, { id, privateKey: key });
   await store.addChallenge(db, { token: 't', keyAuthorization: 't.k' });

@@ -6,7 +6,7 @@
  * within 30 seconds and follows no redirects. It shortens texts of the server before anyone reads them. Every failure
  * is an AcmeError.
  */
-import { createHash, createPublicKey, type KeyObject, sign } from 'node:crypto';
+import { createHash, createHmac, createPublicKey, type KeyObject, sign } from 'node:crypto';
 import { AcmeError, problemOfResponse, retryAfterMs, unreachable } from './acme-error.ts';
 
 type AcmeResponse = { status: number; headers: Headers; text: string };
@@ -17,7 +17,19 @@ type AcmeRequest = {
   body?: string;
 };
 
-type Directory = { newNonce: string; newAccount: string; newOrder: string };
+/** @property renewalInfo null: the server does not say when a certificate should be renewed (RFC 9773) */
+type Directory = {
+  newNonce: string;
+  newAccount: string;
+  newOrder: string;
+  renewalInfo: string | null;
+};
+
+/** The key of an account that the operator has made at the authority (RFC 8555 §7.3.4). */
+export type ExternalAccount = { keyId: string; macKey: string };
+
+/** When the authority wants a certificate to be renewed. */
+export type RenewalWindow = { fromMs: number; untilMs: number; retryAfterMs: number | null };
 
 export type AcmeClientOptions = {
   directoryUrl: string;
@@ -26,6 +38,9 @@ export type AcmeClientOptions = {
   /** Aborted when the caller has no more time. */
   signal: AbortSignal;
 };
+
+type AccountOptions = { email: string | null; externalAccount?: ExternalAccount | null };
+type Body = Record<string, unknown>;
 
 const REQUEST_TIMEOUT_MS = 30_000;
 const RESPONSE_BYTES_MAX = 256 * 1024;
@@ -60,19 +75,48 @@ export class AcmeClient {
   }
 
   /** Creates the account, or finds it: the server knows it by its key. */
-  async openAccount({ email }: { email: string | null }): Promise<void> {
+  async openAccount({ email, externalAccount = null }: AccountOptions): Promise<void> {
     const { newAccount } = await this.#readDirectory();
-    const { headers } = await this.#post(newAccount, {
-      termsOfServiceAgreed: true,
-      ...(email === null ? {} : { contact: [`mailto:${email}`] }),
-    });
+    const { headers } =
+      (externalAccount === null ? null : await this.#findAccount(newAccount)) ??
+      (await this.#post(newAccount, {
+        termsOfServiceAgreed: true,
+        ...(email === null ? {} : { contact: [`mailto:${email}`] }),
+        ...(externalAccount && {
+          externalAccountBinding: this.#bindingOf(newAccount, externalAccount),
+        }),
+      }));
     this.#accountUrl = urlOf(headers.get('location'), 'the URL of the account');
   }
 
-  async newOrder(name: string): Promise<{ url: string; order: Record<string, unknown> }> {
-    const { newOrder } = await this.#readDirectory();
+  /** Keys of external accounts may be used once, so an account that exists is not bound again. */
+  async #findAccount(newAccount: string): Promise<AcmeResponse | null> {
+    try {
+      return await this.#post(newAccount, { onlyReturnExisting: true });
+    } catch (error) {
+      if (error instanceof AcmeError && error.type === 'accountDoesNotExist') return null;
+      throw error;
+    }
+  }
+
+  #bindingOf(url: string, { keyId, macKey }: ExternalAccount): object {
+    const protectedPart = encodeJson({ alg: 'HS256', kid: keyId, url });
+    const payload = encodeJson(this.#jwk);
+    const signature = createHmac('sha256', Buffer.from(macKey, 'base64url'))
+      .update(`${protectedPart}.${payload}`)
+      .digest('base64url');
+    return { protected: protectedPart, payload, signature };
+  }
+
+  /** @param replaces the id of the certificate that this order renews, for servers that know renewal information */
+  async newOrder(
+    name: string,
+    replaces: string | null = null,
+  ): Promise<{ url: string; order: Record<string, unknown> }> {
+    const { newOrder, renewalInfo } = await this.#readDirectory();
     const { headers, text } = await this.#post(newOrder, {
       identifiers: [{ type: 'dns', value: name }],
+      ...(replaces !== null && renewalInfo !== null && { replaces }),
     });
     return {
       url: urlOf(headers.get('location'), 'the URL of the order'),
@@ -87,6 +131,22 @@ export class AcmeClient {
   ): Promise<{ body: Record<string, unknown>; retryAfterMs: number | null }> {
     const { headers, text } = await this.#post(url, payload);
     return { body: parseObject(text), retryAfterMs: retryAfterMs(headers) };
+  }
+
+  /**
+   * Returns when the server wants the certificate to be renewed (RFC 9773 §4); null when it does not say.
+   * @param id the certificate's, of renewal-id.ts
+   */
+  async readRenewalWindow(id: string): Promise<RenewalWindow | null> {
+    const { renewalInfo } = await this.#readDirectory();
+    if (renewalInfo === null) return null;
+    const response = await this.#send(`${renewalInfo}/${id}`, { method: 'GET' });
+    if (response.status !== 200) throw problemOfResponse(response);
+    const { start, end } = (parseObject(response.text)['suggestedWindow'] ?? {}) as Body;
+    const [fromMs, untilMs] = [Date.parse(String(start)), Date.parse(String(end))];
+    if (!(fromMs <= untilMs))
+      throw new AcmeError('protocol', 'The server suggests no valid time of renewal.');
+    return { fromMs, untilMs, retryAfterMs: retryAfterMs(response.headers) };
   }
 
   /** Returns the certificate and the certificates of its issuers, as PEM. */
@@ -105,6 +165,7 @@ export class AcmeClient {
       newNonce: find('newNonce'),
       newAccount: find('newAccount'),
       newOrder: find('newOrder'),
+      renewalInfo: body['renewalInfo'] === undefined ? null : find('renewalInfo'),
     };
     return this.#directory;
   }
@@ -122,9 +183,8 @@ export class AcmeClient {
 
   #sign(url: string, payload: object | null, nonce: string): string {
     const key = this.#accountUrl === null ? { jwk: this.#jwk } : { kid: this.#accountUrl };
-    const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-    const protectedPart = encode({ alg: 'ES256', ...key, nonce, url });
-    const payloadPart = payload === null ? '' : encode(payload);
+    const protectedPart = encodeJson({ alg: 'ES256', ...key, nonce, url });
+    const payloadPart = payload === null ? '' : encodeJson(payload);
     const signature = sign('sha256', Buffer.from(`${protectedPart}.${payloadPart}`), {
       key: this.#options.accountKey,
       dsaEncoding: 'ieee-p1363',
@@ -158,6 +218,10 @@ export class AcmeClient {
       throw unreachable(url, error);
     }
   }
+}
+
+function encodeJson(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url');
 }
 
 async function readText({ body }: Response): Promise<string> {

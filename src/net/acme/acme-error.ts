@@ -77,13 +77,16 @@ function hostOf(url: string): string {
   return URL.parse(url)?.host ?? 'The server';
 }
 
-/** @param url of the directory */
+/** @param url of the directory @param challenge how the authority validates names */
 export function remedyOf(
   { type }: AcmeError,
-  { name, url }: { name: string; url: string },
+  { name, url, challenge = 'http-01' }: { name: string; url: string; challenge?: string },
 ): string {
   const again =
     'The service orders the certificate again within 12 hours, or at the time that the authority names.';
+  const isAboutRecord = ['dns', 'unauthorized', 'incorrectResponse', 'connection'].includes(type);
+  if (challenge === 'dns-01' && isAboutRecord)
+    return `Look at the TXT records of _acme-challenge.${name}: all name servers of the zone must have the new one (docs/tls.md). ${again}`;
   switch (type) {
     case 'connection':
       return `Let everybody reach port 80 of ${name}, and forward it to the service (docs/tls.md). ${again}`;
@@ -99,7 +102,9 @@ export function remedyOf(
     case 'rejectedIdentifier':
       return `${hostOf(url)} issues no certificates for ${name}: use a public name, or certificates of your own (docs/tls.md).`;
     case 'externalAccountRequired':
-      return 'This authority needs an account that is made by hand: choose another in LETTERHAUS_ACME_DIRECTORY_URL.';
+      return 'Make an account at this authority, and set LETTERHAUS_ACME_EAB_KEY_ID and LETTERHAUS_ACME_EAB_HMAC_KEY to the key that it shows (docs/tls.md).';
+    case 'dnsProvider':
+      return `Check LETTERHAUS_DNS_PROVIDER and its token (docs/going-live.md). ${again}`;
     case 'invalidContact':
     case 'unsupportedContact':
       return `Correct LETTERHAUS_ACME_EMAIL, or unset it. ${again}`;

@@ -9,6 +9,7 @@ import { startAcmeServer } from '../../../test/support/acme-server.ts';
 import { readChain } from '../tls/chain.ts';
 import { AcmeClient } from './acme-client.ts';
 import { AcmeError, remedyOf } from './acme-error.ts';
+import { renewalId } from './renewal-id.ts';
 import { type OrderOptions, orderCertificate } from './order-certificate.ts';
 
 const newKey = () =>
@@ -117,6 +118,47 @@ test('an order that the server has given up or forgotten is replaced by a new on
   await order({ orderUrl: orderUrls[0]! });
   await order({ orderUrl: `${new URL(acme.directoryUrl).origin}/order/0123456789abcdef` });
   assert.equal(acme.orders.length, 3);
+});
+
+test('an authority that needs an external account gets one binding, and later finds the account by its key', async () => {
+  await using staged = await stage();
+  const { acme, order } = staged;
+  const external = { keyId: 'kid-1', macKey: Buffer.alloc(32, 7).toString('base64url') };
+  acme.externalAccount = external;
+  await assert.rejects(order(), (error: AcmeError) => {
+    assert.equal(error.type, 'externalAccountRequired');
+    assert.match(remedyOf(error, { name: 'a.test', url: acme.directoryUrl }), /ACME_EAB_KEY_ID/);
+    return true;
+  });
+  const wrong = { ...external, macKey: Buffer.alloc(32, 8).toString('base64url') };
+  await assert.rejects(order({ externalAccount: wrong }), refusedAs('unauthorized', /wrong key/));
+  await order({ externalAccount: external });
+  // The authority has used the key up, so a second binding would be refused.
+  acme.externalAccount = { keyId: 'another', macKey: wrong.macKey };
+  await order({ externalAccount: external });
+  assert.equal(acme.accounts.length, 1);
+});
+
+test('an order says which certificate it replaces, and is placed without that when the authority objects', async () => {
+  await using staged = await stage();
+  const { acme, order } = staged;
+  const [certificate] = readChain(await order());
+  const replaces = renewalId(certificate)!;
+  await order({ replaces });
+  assert.deepEqual(acme.replaced, [], 'the server does not know renewal information');
+  acme.renewalWindow = { start: '2026-01-01T00:00:00Z', end: '2026-01-03T00:00:00Z' };
+  await order({ replaces });
+  await order({ replaces });
+  assert.deepEqual(acme.replaced, [replaces]);
+  assert.equal(acme.orders.length, 4);
+});
+
+test('a certificate has the id that RFC 9773 gives as an example', () => {
+  const [keyId, serialNumber] = ['69885b6b87464041e1b37b847bd0ae2cde01c8d4', '87654321'];
+  const raw = Buffer.from(`300f0603551d230418301680 14${keyId}`.replace(' ', ''), 'hex');
+  const certificate = { raw, serialNumber } as unknown as X509Certificate;
+  assert.equal(renewalId(certificate), 'aYhba4dGQEHhs3uEe9CuLN4ByNQ.AIdlQyE');
+  assert.equal(renewalId({ raw: Buffer.of(0), serialNumber } as unknown as X509Certificate), null);
 });
 
 test('a failure says what happened, how long to wait, and what the operator can do', async () => {

@@ -1,7 +1,7 @@
 /**
  * One order of a certificate for one host name, from the account to the chain (RFC 8555 §7.1):
  *
- *   account → order (pending) → challenge HTTP-01 → order (ready) → finalize → order (valid) → chain
+ *   account → order (pending) → challenge HTTP-01 or DNS-01 → order (ready) → finalize → order (valid) → chain
  *
  * An order can be continued by its URL, at whatever step an earlier process died. The server validates a name only
  * after `publish` has resolved, so every node can answer by then.
@@ -10,19 +10,24 @@ import { createPrivateKey, type X509Certificate } from 'node:crypto';
 import { pause } from '../../lib/pause.ts';
 import { makeCertificateRequest } from '../tls/certificate-request.ts';
 import { readChain } from '../tls/chain.ts';
-import type { AcmeClient } from './acme-client.ts';
+import type { AcmeClient, ExternalAccount } from './acme-client.ts';
 import { AcmeError, problemOf } from './acme-error.ts';
 
 export type OrderOptions = {
   name: string;
   email: string | null;
+  externalAccount?: ExternalAccount | null;
+  /** Default: `http-01`. */
+  challenge?: 'http-01' | 'dns-01';
+  /** The id of the certificate that is renewed; null for none. */
+  replaces?: string | null;
   /** PEM, of a key for this certificate only. */
   privateKey: string;
   /** URL of an order that is continued, which was made for the same key; null: a new one. */
   orderUrl: string | null;
   /** Called with the URL of a new order before anything else is done with it. */
   onOrdered: (orderUrl: string) => Promise<void>;
-  /** Makes the token answerable: `http://name/.well-known/acme-challenge/<token>`. */
+  /** Makes the answer public: at `http://name/.well-known/acme-challenge/<token>`, or as a record in DNS. */
   publish: (challenge: { token: string; keyAuthorization: string }) => Promise<void>;
   /** Called before the server is asked to validate the name, which counts towards its limit of failures. */
   onValidating: () => void;
@@ -33,6 +38,8 @@ const POLL_FIRST_MS = 250;
 const POLL_MAX_MS = 10_000;
 /** RFC 8555 §8.3: base64url with 128 bits at least. The token becomes part of a path and a row. */
 const TOKEN = /^[A-Za-z0-9_-]{16,256}$/;
+
+const REPLACES_REFUSED = ['alreadyReplaced', 'malformed'];
 
 type Body = Record<string, unknown>;
 
@@ -64,11 +71,16 @@ export async function orderCertificate(client: AcmeClient, options: OrderOptions
 /** Continues an order unless the server has given it up. */
 async function openOrder(
   client: AcmeClient,
-  { name, orderUrl, onOrdered }: OrderOptions,
+  { name, orderUrl, onOrdered, replaces = null }: OrderOptions,
 ): Promise<{ url: string; order: Body }> {
   const known = orderUrl === null ? null : await readKnown(client, orderUrl);
   if (orderUrl !== null && known !== null) return { url: orderUrl, order: known };
-  const opened = await client.newOrder(name);
+  const opened = await client.newOrder(name, replaces).catch((error: unknown) => {
+    // The server does not know the certificate, or another order replaces it.
+    const isAboutIt = error instanceof AcmeError && REPLACES_REFUSED.includes(error.type);
+    if (replaces === null || !isAboutIt) throw error;
+    return client.newOrder(name);
+  });
   await onOrdered(opened.url);
   return opened;
 }
@@ -87,7 +99,8 @@ async function readKnown(client: AcmeClient, orderUrl: string): Promise<Body | n
 async function authorize(client: AcmeClient, url: string, options: OrderOptions): Promise<void> {
   const { body } = await client.read(url);
   if (body['status'] === 'valid') return; // of an earlier order
-  const challenge = findChallenge(body);
+  const type = options.challenge ?? 'http-01';
+  const challenge = findChallenge(body, type);
   const token = stringOf(challenge['token'], 'the token of the challenge');
   if (!TOKEN.test(token)) throw new AcmeError('protocol', 'The token of the server is invalid.');
   await options.publish({ token, keyAuthorization: client.keyAuthorization(token) });
@@ -98,15 +111,15 @@ async function authorize(client: AcmeClient, url: string, options: OrderOptions)
   const result = await poll(client, url, ['pending'], options);
   if (result['status'] === 'valid') return;
   const fallback = `The server could not validate ${options.name}.`;
-  const { type, message } = problemOf(findChallenge(result)['error'], fallback);
-  throw new AcmeError(type, message);
+  const problem = problemOf(findChallenge(result, type)['error'], fallback);
+  throw new AcmeError(problem.type, problem.message);
 }
 
-function findChallenge({ challenges }: Body): Body {
+function findChallenge({ challenges }: Body, type: 'http-01' | 'dns-01'): Body {
   const all: unknown[] = Array.isArray(challenges) ? challenges : [];
-  const found = all.find((one): one is Body => (one as Body | null)?.['type'] === 'http-01');
+  const found = all.find((one): one is Body => (one as Body | null)?.['type'] === type);
   if (found !== undefined) return found;
-  throw new AcmeError('protocol', 'The server offers no validation by HTTP (http-01).');
+  throw new AcmeError('protocol', `The server offers no validation by ${type}.`);
 }
 
 /** Reads the object until its status is none of `unfinished`. */

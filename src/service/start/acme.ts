@@ -7,6 +7,7 @@ import {
 } from '../../certificates/challenge-listener.ts';
 import { listNames, orderedNames } from '../../certificates/wanted.ts';
 import type { Config } from '../../config/config.ts';
+import type { DnsChallenges } from '../../certificates/dns-challenge.ts';
 import type { OperatorEventLog } from '../../operator/operator-event-log.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { Logger } from 'pino';
@@ -35,7 +36,9 @@ export async function orderedCertificates(parts: Parts): Promise<AcmeWatch | nul
   const names = listNames(orderedNames(ports));
   if (names.length === 0) throw new ConfigurationProblem(NO_NAME);
   const { db } = database;
-  const watch = new AcmeWatch({ ...parts, db, acme, names, dataDir, world: systemWorld });
+  const openDnsChallenges = () => openChallenges(ports);
+  const options = { ...parts, db, acme, names, dataDir, world: systemWorld, openDnsChallenges };
+  const watch = new AcmeWatch(options);
   await watch.prepare();
   return watch;
 }
@@ -45,8 +48,25 @@ const NO_NAME =
   'API, or LETTERHAUS_HOSTNAME and a port of mail. Names behind LETTERHAUS_TRUSTED_PROXIES, and names with a ' +
   'certificate of your own, are not ordered.';
 
-/** @throws ConfigurationProblem when the port is in use */
-export async function answerChallenges({ ports, database }: Parts): Promise<ChallengeListener> {
+/** Loaded for an order by DNS-01 only: every start would wait for the APIs of the providers. */
+async function openChallenges(config: Config): Promise<DnsChallenges> {
+  const [{ DnsChallenges: Challenges }, { openDnsProvider }, { createNetwork }] = await Promise.all(
+    [
+      import('../../certificates/dns-challenge.ts'),
+      import('../../net/dns-provider/open-provider.ts'),
+      import('../machine/network.ts'),
+    ],
+  );
+  const provider = openDnsProvider(config.dnsProvider!, { world: systemWorld });
+  return new Challenges({ provider, resolver: createNetwork(config, systemWorld).resolver });
+}
+
+/** @returns null: no port is needed @throws ConfigurationProblem when it is in use */
+export async function answerChallenges({
+  ports,
+  database,
+}: Parts): Promise<ChallengeListener | null> {
+  if (ports.acme!.challenge === 'dns-01') return null;
   const { host, port: configured } = ports.acme!.http;
   const names = { host: PORT_VARIABLE, port: PORT_VARIABLE };
   const port = await chooseConfiguredPort({ host, port: configured }, names);
