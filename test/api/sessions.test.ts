@@ -170,6 +170,20 @@ test('a session may do the same as a key, in the project and environment that it
   assert.equal(renamed.body.name, 'Store');
 });
 
+test('a name belongs to one project of an organization, also when two members create it at once', async () => {
+  const browser = await signedIn();
+  const create = () => browser.post('/v1/projects', { name: 'Newsletter' });
+  const both = await Promise.all([create(), create()]);
+  assert.deepEqual(both.map(({ status }) => status).toSorted(), [201, 409]);
+  const again = await browser.post('/v1/projects', { name: 'NEWSLETTER' });
+  assertFailure(again, 409, 'conflict', /"NEWSLETTER" already; choose another name/);
+  const { body: other } = await browser.post('/v1/projects', { name: 'Receipts' });
+  const rename = (name: string) =>
+    browser.request('PATCH', `/v1/projects/${other.id}`, { body: { name } });
+  assertFailure(await rename('newsletter'), 409, 'conflict');
+  assert.equal((await rename('receipts')).status, 200, 'its own name in another case');
+});
+
 test('the keys with which members send are not among the keys', async () => {
   const browser = await signedIn();
   const { body: keys } = await browser.get('/v1/api-keys');

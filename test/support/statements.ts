@@ -214,6 +214,8 @@ async function useLimits({ db, sender }: Stage): Promise<void> {
 
 async function useProjects({ db, sender }: Stage): Promise<void> {
   const organization = await projects.createOrganization(db, 'Another');
+  const named = { organizationId: organization.id, name: 'Another', id: null };
+  await projects.isNameTaken(db, named);
   await projects.createProject(db, organization.id, 'Another');
   await projects.listProjects(db, organization.id);
   await projects.listAllProjects(db);

@@ -44,6 +44,24 @@ export async function createProject(
   return row;
 }
 
+const LOCK_ORGANIZATION = 'select from organizations where id = $1 for no key update';
+const NAMESAKE = `
+select from projects
+ where organization_id = $1 and lower(name) = lower($2) and id is distinct from $3::uuid limit 1`;
+
+/**
+ * Returns whether another project of the organization has the name, in any case. Until the transaction ends, no other
+ * one that asks can take it.
+ * @param project.id null for a new project
+ */
+export async function isNameTaken(
+  tx: Queryable,
+  { organizationId, name, id }: { organizationId: string; name: string; id: string | null },
+): Promise<boolean> {
+  await tx.query(LOCK_ORGANIZATION, [organizationId]);
+  return (await tx.query(NAMESAKE, [organizationId, name, id])).length > 0;
+}
+
 const LIST = `select ${COLUMNS} from projects where organization_id = $1 order by id desc`;
 
 export async function listProjects(db: Queryable, organizationId: string): Promise<Project[]> {

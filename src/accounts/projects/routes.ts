@@ -5,7 +5,8 @@ import { hasRoleIn } from '../../core/member-roles.ts';
 import { isId } from '../../database/ids.ts';
 import { callerOf } from '../../http/access.ts';
 import { isLocalOperator, isFromLocalOperator } from '../../http/socket/local-operator.ts';
-import { notFound } from '../../http/errors.ts';
+import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { notFound, refuse } from '../../http/errors.ts';
 import {
   doc,
   environment as environmentSchema,
@@ -22,6 +23,7 @@ import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
 import { checkProjectsMax } from '../limits/maximum-store.ts';
 import {
   createProject,
+  isNameTaken,
   listAllProjects,
   listProjects,
   type Project,
@@ -54,7 +56,12 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
       const session = sessionOf(request);
       const { organizationId } = session;
       if (!isLocalOperator(session)) await checkProjectsMax(db, organizationId);
-      const created = await createProject(db, organizationId, request.body.name);
+      const { name } = request.body;
+      const created = await db.transaction(async (tx) => {
+        if (await isNameTaken(tx, { organizationId, name, id: null })) return null;
+        return createProject(tx, organizationId, name);
+      });
+      if (created === null) return refuse(reply, nameTaken(name));
       return reply.code(201).send(projectToWire(created, []));
     },
   });
@@ -69,16 +76,27 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
       security: BY_SESSION,
       params: idParams('project'),
       body: projectWrite,
-      response: { 200: project, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: project, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       const { organizationId } = sessionOf(request);
       const { name } = request.body;
-      const changed = isId(id) ? await renameProject(db, { id, organizationId, name }) : null;
+      if (!isId(id)) return notFound(reply, 'project');
+      const changed = await db.transaction(async (tx) => {
+        const isTaken = await isNameTaken(tx, { organizationId, name, id });
+        return isTaken ? nameTaken(name) : renameProject(tx, { id, organizationId, name });
+      });
+      if (changed !== null && isRefusal(changed)) return refuse(reply, changed);
       return changed === null ? notFound(reply, 'project') : projectToWire(changed, []);
     },
   });
+}
+
+/** Names choose a project on the command line. */
+function nameTaken(name: string): Refusal {
+  const message = `There is a project with the name ${JSON.stringify(name)} already; choose another name.`;
+  return { refused: 'conflict', message };
 }
 
 function registerList(app: App, { db }: HttpServices): void {
