@@ -155,7 +155,7 @@ ${indent(
     ['See its status', `${program} emails list`],
     ['See your limits', `${program} limits`],
     ['Send by SMTP', 'LETTERHAUS_SUBMISSION_PORTS=2587 (docs/smtp.md)'],
-    ['Send real mail', `${program} domains add yourdomain.com`],
+    ['Send real mail', `${program} go-live yourdomain.com (docs/going-live.md)`],
     ['Run it as a service', 'docs/system-user.md'],
     ['Stop', 'Ctrl-C'],
   ]),
