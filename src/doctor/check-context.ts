@@ -27,6 +27,8 @@ export type Machine = {
   hostsFile: string;
   /** Web servers of others, whose clocks are right. */
   timeHosts: readonly string[];
+  /** URL of the list of registries by top-level domain (RFC 9224). */
+  rdapServers: string;
   /** Processes that `letterhaus start` starts without --workers. */
   workers: number;
   /** The service of the data directory runs now. */

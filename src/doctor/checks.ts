@@ -8,6 +8,7 @@ import {
   DATABASE_WRAPAROUND,
 } from './database/server.ts';
 import { DATABASE_REPLICATION } from './database/replication.ts';
+import { DOMAIN_AGE } from './domains/age.ts';
 import { BULK_GMAIL, BULK_MICROSOFT, BULK_YAHOO } from './domains/bulk-senders.ts';
 import {
   DOMAIN_BIMI,
@@ -26,6 +27,7 @@ import {
   USER,
 } from './machine/access.ts';
 import { CERTIFICATES } from './machine/certificates.ts';
+import { NODE_VERSION } from './machine/node-version.ts';
 import { DISK_SPACE, DURABLE_WRITES } from './machine/disk.ts';
 import { LOCAL_PORTS, MEMORY, OPEN_FILES } from './machine/limits.ts';
 import { BACKUP } from './mail/backup.ts';
@@ -68,6 +70,7 @@ export const CHECKS: readonly Check[] = [
   MEMORY,
   OPEN_FILES,
   LOCAL_PORTS,
+  NODE_VERSION,
   DATA_DIRECTORY,
   SECRET_KEY,
   USER,
@@ -86,6 +89,7 @@ export const CHECKS: readonly Check[] = [
   DOMAIN_MTA_STS,
   DOMAIN_TLS_REPORTS,
   DOMAIN_BIMI,
+  DOMAIN_AGE,
   BULK_GMAIL,
   BULK_YAHOO,
   BULK_MICROSOFT,

@@ -103,6 +103,7 @@ export async function startDoctorLab(): Promise<DoctorLab> {
     localIps: ['127.0.0.1'],
     hostsFile,
     timeHosts: [],
+    rdapServers: 'https://registries.test/dns.json',
     workers: 1,
     isServiceRunning: false,
     workersStayRoot: false,

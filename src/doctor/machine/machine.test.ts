@@ -12,6 +12,7 @@ import type { Finding } from '../finding.ts';
 import * as access from './access.ts';
 import { DISK_SPACE, DURABLE_WRITES } from './disk.ts';
 import { LOCAL_PORTS, MEMORY, OPEN_FILES } from './limits.ts';
+import { judgeNode } from './node-version.ts';
 
 const lab = await startDoctorLab();
 after(() => lab[Symbol.asyncDispose]());
@@ -135,6 +136,17 @@ test('workers of root, an API without TLS, open metrics and settings for tests a
     ['red', 'yellow'],
   );
   assert.match(settings[0]?.remedy ?? '', /^Unset it/);
+});
+
+test('a Node whose support ends soon is yellow, afterwards red, and an unknown one is unknown', () => {
+  const judge = (version: string, date: string) => judgeNode(version, Date.parse(date));
+  assert.equal(judge('26.10.0', '2026-11-27').level, 'green');
+  assert.equal(judge('26.10.0', '2029-03-01').level, 'yellow');
+  assert.equal(judge('26.10.0', '2029-04-30T12:00:00Z').level, 'yellow', 'the last day');
+  const ended = judge('26.10.0', '2029-05-01');
+  assert.equal(ended.level, 'red');
+  assert.match(ended.found, /^The support of Node 26 ended on 2029-04-30\.$/);
+  assert.equal(judge('99.0.0', '2026-11-27').level, 'unknown');
 });
 
 const certificate = (name: string): string =>

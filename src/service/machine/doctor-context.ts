@@ -23,6 +23,7 @@ import { userBeside } from './privileges.ts';
 
 const HOSTS_FILE = '/etc/hosts';
 /** The hosts of the MTA-STS policies of large receivers. */
+const RDAP_SERVERS = 'https://data.iana.org/rdap/dns.json';
 const TIME_HOSTS = ['mta-sts.gmail.com', 'mta-sts.outlook.com', 'mta-sts.yahoo.com'];
 
 /** Shorter than the timeouts of deliveries, so that a run with a silent resolver ends within a minute or two. */
@@ -95,6 +96,7 @@ function machineOf(config: Config, world: World): Machine {
     localIps: interfaces.filter(({ internal }) => !internal).map(({ address }) => address),
     hostsFile: HOSTS_FILE,
     timeHosts: TIME_HOSTS,
+    rdapServers: RDAP_SERVERS,
     workers: availableParallelism(),
     isServiceRunning: readRunning(dataDir)?.kind === 'service',
     workersStayRoot: databaseUrl !== null && stayRoot(databaseUrl, dataDir),
