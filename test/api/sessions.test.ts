@@ -174,7 +174,8 @@ test('a name belongs to one project of an organization, also when two members cr
   const browser = await signedIn();
   const create = () => browser.post('/v1/projects', { name: 'Newsletter' });
   const both = await Promise.all([create(), create()]);
-  assert.deepEqual(both.map(({ status }) => status).toSorted(), [201, 409]);
+  const statuses = both.map(({ status }) => status).toSorted((a, b) => a - b);
+  assert.deepEqual(statuses, [201, 409]);
   const again = await browser.post('/v1/projects', { name: 'NEWSLETTER' });
   assertFailure(again, 409, 'conflict', /"NEWSLETTER" already; choose another name/);
   const { body: other } = await browser.post('/v1/projects', { name: 'Receipts' });
