@@ -1219,6 +1219,13 @@ export type Invitation = {
   email: string;
   /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
+  /** The projects in which the member has a role, or null: the role of the organization holds in all projects. */
+  projects: Array<{
+    /** The project. */
+    id: string;
+    /** Role in this project. */
+    role: 'admin' | 'developer' | 'viewer';
+  }> | null;
   /** Time of creation. */
   created_at: string;
   /** Time of expiry. */
@@ -1238,7 +1245,14 @@ export type InvitationCreation = {
   /** Email address for signing in. */
   email: string;
   /** Role of the member. Each role includes those after it. */
-  role: 'owner' | 'admin' | 'developer' | 'viewer';
+  role?: 'owner' | 'admin' | 'developer' | 'viewer' | undefined;
+  /** The projects in which the member has a role, or null: the role of the organization holds in all projects. */
+  projects?: Array<{
+    /** The project. */
+    id: string;
+    /** Role in this project. */
+    role: 'admin' | 'developer' | 'viewer';
+  }> | null | undefined;
 };
 
 export type InvitationList = {
@@ -1256,6 +1270,13 @@ export type InvitationWithLink = {
   email: string;
   /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
+  /** The projects in which the member has a role, or null: the role of the organization holds in all projects. */
+  projects: Array<{
+    /** The project. */
+    id: string;
+    /** Role in this project. */
+    role: 'admin' | 'developer' | 'viewer';
+  }> | null;
   /** Time of creation. */
   created_at: string;
   /** Time of expiry. */
@@ -1343,6 +1364,13 @@ export type Member = {
   name: string;
   /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
+  /** The projects in which the member has a role, or null: the role of the organization holds in all projects. */
+  projects: Array<{
+    /** The project. */
+    id: string;
+    /** Role in this project. */
+    role: 'admin' | 'developer' | 'viewer';
+  }> | null;
   /** Time of joining the organization. */
   created_at: string;
   /** Time of the last sign-in, or null before the first. */
@@ -1351,7 +1379,14 @@ export type Member = {
 
 export type MemberChange = {
   /** Role of the member. Each role includes those after it. */
-  role: 'owner' | 'admin' | 'developer' | 'viewer';
+  role?: 'owner' | 'admin' | 'developer' | 'viewer' | undefined;
+  /** The projects in which the member has a role, or null: the role of the organization holds in all projects. */
+  projects?: Array<{
+    /** The project. */
+    id: string;
+    /** Role in this project. */
+    role: 'admin' | 'developer' | 'viewer';
+  }> | null | undefined;
 };
 
 export type MemberList = {
@@ -2252,17 +2287,21 @@ export type Session = {
     role: 'owner' | 'admin' | 'developer' | 'viewer';
     /** False for a member who joined by the identity provider and has set no password. */
     has_password: boolean;
+    /** False when the member has roles in some projects of the organization only. */
+    has_all_projects: boolean;
   };
   organization: {
     /** The organization of the member. */
     id: string;
     name: string;
   };
-  /** All projects of the organization, oldest first. The first one is the default. */
+  /** The projects in which the member has a role, oldest first. The first one is the default. */
   projects: Array<{
     /** Value for the header Letterhaus-Project. */
     id: string;
     name: string;
+    /** Role of the member. Each role includes those after it. */
+    role: 'owner' | 'admin' | 'developer' | 'viewer';
   }>;
   /** Values for the header Letterhaus-Environment. The default is `test`. */
   environments: Array<'live' | 'test'>;

@@ -95,6 +95,7 @@ test('a password signs in; the cookie is for this site and for no script', async
     name: OWNER.name,
     role: 'owner',
     has_password: true,
+    has_all_projects: true,
   });
   assert.equal(organization.name, 'Acme');
   assert.deepEqual(

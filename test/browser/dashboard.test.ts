@@ -311,6 +311,15 @@ test('an invited member joins by the link, and has the rights of the role', asyn
   assert.equal(await links.getByRole('link', { name: 'Audit log' }).count(), 0);
 
   await open.page.reload();
+  await open.page.getByRole('button', { name: 'Change the role of Vera Viewer' }).click();
+  await open.page.getByLabel('Access to').selectOption('some');
+  await open.page.getByLabel(/^Role in /).selectOption('developer');
+  await open.page.getByRole('button', { name: 'Change', exact: true }).click();
+  await open.page.getByText(/^Vera Viewer is now developer in /).waitFor();
+  // Loads the page again, because an open one reads the role once a minute.
+  await page.goto(`${screens}/api-keys`);
+  await page.getByText('First test key').filter({ visible: true }).first().waitFor();
+  await visit(page, `${screens}/audit-log`, 'Your role is viewer.');
   await open.page.getByRole('button', { name: 'Remove Vera Viewer' }).click();
   await open.page.getByRole('button', { name: 'Remove', exact: true }).click();
   await open.page.getByText('vera@acme.test').waitFor({ state: 'detached' });
@@ -329,6 +338,17 @@ test('a key is made, shown once and works until it is revoked', async () => {
   const list = () => service.request('GET', '/v1/emails', { key });
   assert.equal((await list()).status, 200);
   await page.getByRole('button', { name: 'Close' }).click();
+  const limitTo = async (networks: string) => {
+    await page.getByRole('button', { name: 'Change Shop' }).click();
+    await page.getByLabel('Used only from networks').fill(networks);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  };
+  await limitTo('203.0.113.0/24, 2001:db8::/32');
+  await page.getByText('Used from 203.0.113.0/24, 2001:db8::/32').waitFor();
+  assert.equal((await list()).status, 403);
+  await limitTo('');
+  assert.equal((await list()).status, 200);
   await page.getByRole('button', { name: 'Revoke Shop' }).click();
   await page.getByRole('button', { name: 'Revoke', exact: true }).click();
   // Behind an open dialog nothing has a role.

@@ -32,6 +32,7 @@ export async function useDomains({ db, sender }: Stage): Promise<void> {
     await domains.deleteDomain(tx, sender, added!.id);
   });
   await domains.findDomain(db, sender, stored!.id);
+  await domains.findUnknownDomains(db, sender, [stored!.name, '*.one.test']);
   await domains.isVerifiedDomain(db, { ...sender, name: stored!.name });
   await domains.changeDomain(db, sender, { id: stored!.id, tls: 'opportunistic' });
   await domains.listDomainsToRecheck(db, { max: 10, perProjectMax: 4 });

@@ -89,6 +89,7 @@ export function describeKeys(keys: Command, cli: Cli): void {
 }
 
 const ANY = 'any';
+const NO_LISTS = 'no';
 
 /** The options for the lists of a key. Each may be given several times. */
 function addLists(command: Command): Command {
@@ -161,6 +162,8 @@ function limitLines(key: ApiKey): string[] {
 
 async function list(api: Api, options: ApiOptions): Promise<CommandResult> {
   const keys = await listInAll(await api.all(), (client) => client.apiKeys.list({ limit: 100 }));
+  // A column for few keys would cut the names of all.
+  const hasLists = keys.some((key) => limitedBy(key) !== NO_LISTS);
   return {
     data: listData(keys),
     text: table(api.cli, {
@@ -170,12 +173,12 @@ async function list(api: Api, options: ApiOptions): Promise<CommandResult> {
         'ENVIRONMENT',
         'PERMISSION',
         { heading: 'DOMAIN', cut: 2 },
-        'LIMITED',
+        ...(hasLists ? ['LIMITED'] : []),
         'EXPIRES',
         'LAST USED',
         { heading: 'NAME', cut: 1 },
       ],
-      rows: keys.map(keyCells),
+      rows: keys.map((key) => keyCells(key, hasLists)),
       none: {
         says: 'There are no API keys.',
         toDo: 'To create one',
@@ -222,10 +225,11 @@ async function findId(api: Api, options: ApiOptions, idOrKey: string): Promise<s
   return (await currentKey(api.cli, options, idOrKey))?.id ?? 'of this key';
 }
 
-function keyCells(key: ApiKey & { environment: Environment }): string[] {
+function keyCells(key: ApiKey & { environment: Environment }, hasLists: boolean): string[] {
   const { id, hint, environment, permission, domain, name } = key;
   const times = [shortTime(key.expires_at), shortTime(key.last_used_at)];
-  return [id, hint, environment, permission, domain ?? 'any', limitedBy(key), ...times, name];
+  const limited = hasLists ? [limitedBy(key)] : [];
+  return [id, hint, environment, permission, domain ?? 'any', ...limited, ...times, name];
 }
 
 /** Names the lists that the key has. `--json` shows their entries. */
@@ -235,7 +239,7 @@ function limitedBy(key: ApiKey): string {
     key.allowed_senders && 'senders',
     key.allowed_recipients && 'recipients',
   ];
-  return lists.filter((name) => name !== null).join(', ') || 'no';
+  return lists.filter((name) => name !== null).join(', ') || NO_LISTS;
 }
 
 function parseKeyDomain(text: string): string {

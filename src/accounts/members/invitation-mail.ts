@@ -11,7 +11,7 @@ import type { AcceptEmail } from '../../accept/accept.ts';
 import { parseDraft } from '../../accept/draft.ts';
 import type { Config } from '../../config/config.ts';
 import { isRefusal } from '../../core/refusals.ts';
-import type { Caller } from '../../core/scope.ts';
+import { ALLOW_ALL, type Caller } from '../../core/scope.ts';
 import type { Database } from '../../database/database.ts';
 import { CONCEALED_METADATA } from '../../emails/email-store.ts';
 import type { Address } from '../../mail/address.ts';
@@ -76,7 +76,13 @@ async function send(
   );
   if (isRefusal(draft)) throw new Error(draft.message);
   const keyId = await findOrCreateMailKey(db, sender, KEY_NAME);
-  const caller: Caller = { ...sender, keyId, permission: 'sending_access', expiresAt: null };
+  const caller: Caller = {
+    ...sender,
+    ...ALLOW_ALL,
+    keyId,
+    permission: 'sending_access',
+    expiresAt: null,
+  };
   const key = `invitation-${id}`;
   const fingerprint = createHash('sha256').update(key).digest('hex');
   const result = await accept(caller, draft, { key, fingerprint });

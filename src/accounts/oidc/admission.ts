@@ -115,8 +115,9 @@ async function placeByRole(
 async function setRole(change: Change, { id, organizationId }: Admitted, role: Role) {
   const { tx } = change;
   const member = await findMember(tx, { organizationId, id });
-  if (member === null || member.role === role || (await isOnlyOwner(tx, member))) return;
-  await changeRole(tx, { id, role });
+  if (member === null || (await isOnlyOwner(tx, member))) return;
+  if (member.role === role && member.projectRoles === null) return;
+  await changeRole(tx, { id, role, projectRoles: null });
   await record(change, member, 'updateMember');
 }
 
