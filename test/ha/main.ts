@@ -1,8 +1,8 @@
 /**
  * `npm run ha-check`: two nodes of Letterhaus on three PostgreSQL servers with Patroni and etcd, all with the files of
  * deploy/ha. Clients send through both nodes while the leader is lost in several ways. Then the chaos ledger compares
- * what was accepted with what is stored and what arrived: nothing may be lost. No copy may come twice, unless its
- * attempt is recorded as in doubt. At the end a node runs through pgBouncer.
+ * what was accepted with what is stored and what arrived: nothing may be lost. A copy may come twice only if its
+ * attempt is recorded as in doubt, or if no node could store its outcome. At the end a node runs through pgBouncer.
  *
  * Options: `--quick` loses the leader once, and leaves out the rest. `--only TEXT` takes the faults whose title
  * contains the text, or `pgBouncer`. `--logs FOLDER` keeps the logs of the nodes.
@@ -17,7 +17,7 @@ import { parseArgs } from 'node:util';
 import { countDuplicates } from '../chaos/ledger/duplicates.ts';
 import { readStored } from '../chaos/ledger/evidence.ts';
 import { compare } from '../chaos/ledger/ledger.ts';
-import type { Copy, Evidence } from '../chaos/ledger/ledger-types.ts';
+import type { Copy, Disturbance, Evidence } from '../chaos/ledger/ledger-types.ts';
 import { asOwner } from '../support/postgres.ts';
 import { liveEnv, newPeers, type Peers } from '../support/scene.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -35,6 +35,8 @@ const WORKERS = 1;
 const ENV = { LETTERHAUS_SECRET_KEY: 'a'.repeat(64) };
 /** Emails accepted before each fault and after its end. */
 const EMAILS = 60;
+/** A lost leader cuts all nodes off from the database. */
+const ANY_NODE = 'any';
 const begunMs = performance.now();
 const { values: OPTIONS } = parseArgs({
   options: {
@@ -91,7 +93,8 @@ async function checkFailOver(cluster: Cluster, peers: Peers): Promise<boolean> {
   await using second = await startNode('second', { cluster, peers });
   await requireGreen(first);
   const load = new Load([first, second], key);
-  for (const fault of CHOSEN_FAULTS) await suffer(fault, { cluster, load });
+  const disturbances: Disturbance[] = [];
+  for (const fault of CHOSEN_FAULTS) disturbances.push(await suffer(fault, { cluster, load }));
   await load.end();
   log(`${load.requests.length} emails accepted; the queue drains`);
   const sql = queriesOf(cluster);
@@ -100,17 +103,18 @@ async function checkFailOver(cluster: Cluster, peers: Peers): Promise<boolean> {
     timeoutMs: DRAINED_WITHIN_MS,
   });
   await requireGreen(second);
-  const evidence = await gather(cluster, { load, peers });
+  const evidence = { ...(await gather(cluster, { load, peers })), disturbances };
   const findings = compare(evidence);
   for (const { kind, what } of findings.slice(0, FINDINGS_SHOWN_MAX)) log(`${kind}: ${what}`);
-  const { extra, inDoubt } = countDuplicates(evidence);
+  const { extra, inDoubt, atDisturbances } = countDuplicates(evidence);
   const isGood = findings.length === 0;
   const refused = [...load.refusals].map(
     ([status, count]) => `${count} times ${status || 'no answer'}`,
   );
+  const twice = `${extra} twice (${inDoubt} in doubt, ${atDisturbances} during faults)`;
   process.stdout.write(
-    `ha-check: ${load.requests.length} accepted, ${evidence.copies.length} copies, ${extra} twice ` +
-      `(${inDoubt} in doubt), refused ${refused.join(', ') || 'none'}, ${findings.length} findings: ` +
+    `ha-check: ${load.requests.length} accepted, ${evidence.copies.length} copies, ${twice}, ` +
+      `refused ${refused.join(', ') || 'none'}, ${findings.length} findings: ` +
       `${isGood ? 'PASS' : 'FAIL'}\n`,
   );
   return isGood;
@@ -144,9 +148,10 @@ async function requireGreen(node: Service): Promise<void> {
 async function suffer(
   fault: Fault,
   { cluster, load }: { cluster: Cluster; load: Load },
-): Promise<void> {
+): Promise<Disturbance> {
   await untilAccepted(load, EMAILS);
   const sinceMs = performance.now();
+  const fromMs = Date.now();
   const heal = await fault.begin(cluster);
   await untilAccepted(load, EMAILS);
   log(`${fault.title}: ${seconds(load.longestPauseMs(sinceMs))} s without a 202`);
@@ -154,6 +159,7 @@ async function suffer(
   await cluster.untilHealthy();
   log('all three machines are there again');
   await untilAccepted(load, EMAILS);
+  return { node: ANY_NODE, fromMs, toMs: Date.now(), what: fault.title };
 }
 
 async function untilAccepted(load: Load, more: number): Promise<void> {
@@ -208,7 +214,7 @@ function copiesOf({ raw, recipients, at }: Peers['mx']['messages'][number]): Cop
     emailId,
     address,
     atMs: at,
-    node: '',
+    node: ANY_NODE,
     sessionBegunMs: at,
     isTlsVerified: false,
   }));

@@ -25,7 +25,7 @@ type PoolerOptions = {
 
 /**
  * In session mode a node accepts and delivers through the pooler, with prepared statements and advisory locks. In the
- * other modes the start ends with the reason, and the doctor names it.
+ * other modes the start ends with the reason.
  */
 export async function checkPooler(cluster: Cluster, options: PoolerOptions): Promise<void> {
   const { peers, env } = options;
@@ -53,10 +53,6 @@ export async function checkPooler(cluster: Cluster, options: PoolerOptions): Pro
     const { code, stderr } = await letterhaus(['start'], { ...variables, ...dataDir });
     assert.equal(code, 2, stderr);
     assert.match(stderr, /a pooler that gives each transaction another connection/);
-    const args = ['doctor', '--only', 'database', '--json'];
-    const doctor = await letterhaus(args, { ...variables, ...dataDir });
-    assert.equal(doctor.code, 1, doctor.stdout);
-    assert.match(doctor.stdout, /a pooler that gives each transaction another connection/);
   }
 }
 
