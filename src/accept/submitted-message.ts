@@ -1,7 +1,7 @@
 /**
  * Turns a message submitted by SMTP into the draft that HTTP makes of JSON. `content/submitted-header.ts` checks its
- * header. This file parses the header for display, and reads options from it. It keeps the rest of the content unchanged
- * (RFC 6409 §8), and reports all problems at once.
+ * header. This file parses the header for display, and reads options from it. It keeps the rest of the content
+ * unchanged (RFC 6409 §8), and reports all problems at once.
  *
  * Guarantee: the octets that are checked are the octets that are signed and sent. From is read again from the octets to
  * be sent.

@@ -1,8 +1,12 @@
 /**
- * SQL: whether an entry of the suppression list holds back mail. In the test environment, entries of simulator
- * addresses (mail/simulator-addresses.ts) are listed but hold back nothing.
+ * SQL: whether an entry of the suppression list holds back mail. In the test environment, entries of addresses with a
+ * fixed outcome (delivery/attempt/simulator.ts) are listed but hold back nothing, because tests send to them again and
+ * again.
  */
-import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../mail/simulator-addresses.ts';
+export const SIMULATOR_DOMAIN = 'simulator.test';
+/** Domain of the test addresses that Resend documents. A name may have a label (`bounced+label`). */
+export const RESEND_DOMAIN = 'resend.dev';
+export const RESEND_NAMES = ['delivered', 'bounced', 'complained', 'suppressed'] as const;
 
 /** @param row alias of a row of `suppressions` with a dot, or '' without an alias */
 export const isSimulated = (row: string): string => `(${row}environment = 'test'

@@ -52,7 +52,17 @@ returning ${COLUMNS}`;
 export async function createMember(db: Queryable, member: NewMember): Promise<Member | null> {
   const { organizationId, email, emailKey, name, role, password, hasPassword = true } = member;
   const roles = jsonOf(member.projectRoles ?? null);
-  const values = [newId(), organizationId, email, emailKey, name, role, password, hasPassword, roles];
+  const values = [
+    newId(),
+    organizationId,
+    email,
+    emailKey,
+    name,
+    role,
+    password,
+    hasPassword,
+    roles,
+  ];
   return (await db.query<Member>(CREATE, values))[0] ?? null;
 }
 

@@ -4,7 +4,11 @@
  * The local part without any `+label` decides the reply, at `simulator.test` or, for the names that Resend
  * documents, at `resend.dev`. Any other address is delivered.
  */
-import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../../mail/simulator-addresses.ts';
+import {
+  RESEND_DOMAIN,
+  RESEND_NAMES,
+  SIMULATOR_DOMAIN,
+} from '../../suppressions/held-back-store.ts';
 import type { World } from '../../lib/world.ts';
 import { domainOf, localPartOf, type Address } from '../../mail/address.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';

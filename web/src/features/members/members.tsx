@@ -33,13 +33,7 @@ export function MembersScreen(): ReactNode {
   const list = useList('listMembers');
   return (
     <>
-      <PageHead title="Members" about="A member has a role in all projects, or in some of them.">
-        <Allowed to="createInvitation">
-          <Button look="primary" onClick={() => setOpen({ kind: 'invite' })}>
-            Invite
-          </Button>
-        </Allowed>
-      </PageHead>
+      <MembersHead onInvite={() => setOpen({ kind: 'invite' })} />
       <ListTable
         label="Members"
         list={list}
@@ -93,6 +87,18 @@ export function MembersScreen(): ReactNode {
       <PolicySection />
       <Dialogs open={open} close={() => setOpen(null)} />
     </>
+  );
+}
+
+function MembersHead({ onInvite }: { onInvite: () => void }): ReactNode {
+  return (
+    <PageHead title="Members" about="A member has a role in all projects, or in some of them.">
+      <Allowed to="createInvitation">
+        <Button look="primary" onClick={onInvite}>
+          Invite
+        </Button>
+      </Allowed>
+    </PageHead>
   );
 }
 
