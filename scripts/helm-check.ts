@@ -21,6 +21,7 @@ const REFUSED: { values: string; says: RegExp }[] = [
   { values: '{ hostname: m.test, replica: 2 }', says: /replica/ },
   { values: '{ hostname: m.test, ingress: { enabled: true } }', says: /ingress needs/ },
   { values: '{ hostname: m.test, env: { lower: x } }', says: /lower/ },
+  { values: '{ hostname: m.test, roles: [{ name: a, only: all, replicas: 1 }] }', says: /only/ },
 ];
 
 const folder = mkdtempSync(join(tmpdir(), 'letterhaus-helm-'));

@@ -43,11 +43,26 @@ fsGroupChangePolicy: OnRootMismatch
 seccompProfile: { type: RuntimeDefault }
 {{- end -}}
 
-{{/* The pod, which is the same with both databases but for its volume. */}}
+{{/*
+The pod, which is the same with both databases but for its volume. Takes the root of the chart with `role`, one of
+`roles`; a role without a name does everything. Services select pods by what they serve.
+*/}}
 {{- define "letterhaus.pod" -}}
+{{- $parts := .role.only | default "api,delivery,webhooks,inbound" | splitList "," }}
+{{- $servesApi := has "api" $parts }}
+{{- $receivesMail := has "inbound" $parts -}}
 metadata:
   labels:
     {{- include "letterhaus.labels" . | nindent 4 }}
+    {{- with .role.name }}
+    app.kubernetes.io/component: {{ . }}
+    {{- end }}
+    {{- if $servesApi }}
+    letterhaus/serves-api: 'true'
+    {{- end }}
+    {{- if $receivesMail }}
+    letterhaus/receives-mail: 'true'
+    {{- end }}
     {{- with .Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- with .Values.podAnnotations }}
   annotations: {{- toYaml . | nindent 4 }}
@@ -75,6 +90,9 @@ spec:
       image: {{ include "letterhaus.image" . }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       securityContext: {{- include "letterhaus.securityContext" . | nindent 8 }}
+      {{- with .role.only }}
+      args: [start, --only, {{ . | quote }}]
+      {{- end }}
       env:
         - { name: LETTERHAUS_HOSTNAME, value: {{ required "hostname is required: the name in the PTR record of the address that mail leaves from" .Values.hostname | quote }} }
         {{- with .Values.publicUrl }}
@@ -83,10 +101,10 @@ spec:
         {{- with .Values.trustedProxies }}
         - { name: LETTERHAUS_TRUSTED_PROXIES, value: {{ join "," . | quote }} }
         {{- end }}
-        {{- if .Values.inbound.enabled }}
+        {{- if and $receivesMail .Values.inbound.enabled }}
         - { name: LETTERHAUS_INBOUND_PORT, value: '2525' }
         {{- end }}
-        {{- if .Values.submission.enabled }}
+        {{- if and $receivesMail .Values.submission.enabled }}
         - { name: LETTERHAUS_SUBMISSION_PORTS, value: '2587' }
         {{- end }}
         {{- if .Values.metrics.enabled }}
@@ -101,30 +119,40 @@ spec:
         - secretRef: { name: {{ . }} }
       {{- end }}
       ports:
+        {{- if $servesApi }}
         - { name: api, containerPort: 3000 }
-        {{- if .Values.inbound.enabled }}
+        {{- end }}
+        {{- if and $receivesMail .Values.inbound.enabled }}
         - { name: inbound, containerPort: 2525 }
         {{- end }}
-        {{- if .Values.submission.enabled }}
+        {{- if and $receivesMail .Values.submission.enabled }}
         - { name: submission, containerPort: 2587 }
         {{- end }}
         {{- if .Values.metrics.enabled }}
         - { name: metrics, containerPort: 9464 }
         {{- end }}
+      {{- $health := dict "path" "/healthz" "port" "api" "scheme" (include "letterhaus.scheme" .) }}
+      {{- if not $servesApi }}
+      {{- $health = dict "path" "/metrics" "port" "metrics" }}
+      {{- end }}
+      {{- if or $servesApi .Values.metrics.enabled }}
       # A first start creates the database, and a new version may migrate it.
       startupProbe:
-        httpGet: { path: /healthz, port: api, scheme: {{ include "letterhaus.scheme" . }} }
+        httpGet: {{- toYaml $health | nindent 10 }}
         periodSeconds: 5
         failureThreshold: 60
       # Says that the process is alive, and never anything of the database: a restart would not mend that.
       livenessProbe:
-        httpGet: { path: /healthz, port: api, scheme: {{ include "letterhaus.scheme" . }} }
+        httpGet: {{- toYaml $health | nindent 10 }}
         timeoutSeconds: 5
         failureThreshold: 6
+      {{- end }}
+      {{- if $servesApi }}
       readinessProbe:
         httpGet: { path: /readyz, port: api, scheme: {{ include "letterhaus.scheme" . }} }
         periodSeconds: 5
         timeoutSeconds: 5
+      {{- end }}
       # The pod leaves the service before it stops to accept.
       lifecycle:
         preStop: { exec: { command: [sleep, '5'] } }
