@@ -83,13 +83,17 @@ export function batchLimitRefusal(
   return { refused: 'rate_limit_error', message, limit: state };
 }
 
+/** The first limit that a new installation meets is the default of 100 emails a minute. */
+const RAISE_IT = 'The operator can raise it: letterhaus projects set-limit.';
+
 function limitMessage(category: CountedCategory, state: LimitState, recipients: number): string {
   const { counts, limit, remaining, resetS, windowS } = state;
   if (category === 'auth') {
     return `Too many requests without a valid API key came from your address; try again in ${resetS} s.`;
   }
   if (counts !== 'recipients') {
-    return `The limit of ${limit} ${COUNTED_UNITS[category]} per ${windowS} s is used up; try again in ${resetS} s.`;
+    const wait = `The limit of ${limit} ${COUNTED_UNITS[category]} per ${windowS} s is used up; try again in ${resetS} s.`;
+    return category === 'sending' ? `${wait} ${RAISE_IT}` : wait;
   }
   if (recipients > limit) {
     return `This email has ${recipients} recipients, more than the limit of ${limit} recipients per ${windowS} s; send it to fewer at once.`;

@@ -39,7 +39,7 @@ test('the first screen shows address, key, the link for the owner, data and how 
   for (const part of ['http://127.0.0.1:3000/v1', 'lh_test_x', link, '/srv/letterhaus', 'Ctrl-C']) {
     assert.ok(text.includes(part), part);
   }
-  for (const next of ['emails list', 'limits', 'domains add', 'docs/system-user.md']) {
+  for (const next of ['emails list', 'limits', 'go-live', 'docs/system-user.md']) {
     assert.ok(text.includes(next), `the first screen names ${next} as a next step`);
   }
 });
@@ -52,7 +52,7 @@ test('a later start prints one line, and reports another port', () => {
     /^Port 3000 is in use, so this service listens on port 3001\.\n/,
   );
   const asked = { ...moved, config: { ...SCREEN.config, port: 0, isPortConfigured: true } };
-  assert.doesNotMatch(laterScreen(asked), /taken/);
+  assert.doesNotMatch(laterScreen(asked), /in use/);
 });
 
 test('every start without an inbound port says that late bounces are lost and which variable to set', () => {
