@@ -9,19 +9,19 @@ import { connect } from 'node:tls';
 import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { startService } from '../support/service.ts';
 import { eventually, waitFor } from '../support/wait.ts';
-import { HOUR_MS } from '../../src/lib/units.ts';
+import { DAY_MS } from '../../src/lib/units.ts';
 
 test('a certificate that ends or is for another name is reported until it is renewed, without a restart', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-tls-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const renew = (name: string, validMs: number): void => {
-    const validity = { fromMs: Date.now() - 60_000, untilMs: Date.now() + validMs };
+  const renew = (name: string, validMs: number, ageMs = 60_000): void => {
+    const validity = { fromMs: Date.now() - ageMs, untilMs: Date.now() + validMs };
     const made = makeSelfSigned(name, validity);
     writeFileSync(cert, made.certificate);
     writeFileSync(key, made.privateKey);
   };
-  renew('first.test', 10.5 * 24 * HOUR_MS);
+  renew('first.test', 10.5 * DAY_MS, 80 * DAY_MS);
   await using service = await startService({
     args: ['--workers', '1'],
     env: {
@@ -64,7 +64,7 @@ test('a certificate that ends or is for another name is reported until it is ren
   assert.equal((await service.request('GET', '/readyz')).status, 200, 'mail is accepted');
   await service.counted(/^letterhaus_operator_conditions{type="certificate.expiring"} 1$/m);
 
-  renew('second.test', 90 * 24 * HOUR_MS);
+  renew('second.test', 90 * DAY_MS);
   const isRenewed = async () => (await shown()) === 'second.test';
   // A client may open 120 connections a minute without a log-in.
   await waitFor(isRenewed, { what: 'the new certificate', timeoutMs: 60_000, everyMs: 200 });

@@ -22,7 +22,12 @@ import { newId } from '../../src/database/ids.ts';
 import * as keys from '../../src/accounts/keys/key-store.ts';
 import { onFirstStart } from '../../src/accounts/keys/key-store.ts';
 import * as limits from '../../src/accounts/limits/limit-store.ts';
-import { loadHeads, loadMessages, sentSha256 } from '../../src/delivery/message/message-store.ts';
+import {
+  findTraceparent,
+  loadHeads,
+  loadMessages,
+  sentSha256,
+} from '../../src/delivery/message/message-store.ts';
 import * as nodes from '../../src/delivery/queue/worker-store.ts';
 import type { Page } from '../../src/database/page.ts';
 import * as projects from '../../src/accounts/projects/project-store.ts';
@@ -382,6 +387,11 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'load a message',
     asks: 1,
     run: ({ db, sender, someEmailId: id }) => loadMessages(db.settling, [{ ...sender, id }]),
+  },
+  {
+    what: 'trace of an email',
+    asks: 1,
+    run: ({ db, sender, someEmailId: emailId }) => findTraceparent(db, { ...sender, emailId }),
   },
   {
     what: 'hash of a message as it was sent',
