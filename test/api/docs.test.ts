@@ -36,7 +36,9 @@ function examplesIn(file: string): Example[] {
 const files = ['README.md', ...globSync('docs/*.md', { cwd: ROOT }).toSorted()];
 const examples = files.flatMap(examplesIn);
 /** Those of the API. test/journey/several-machines.test.ts runs the others. */
-const curls = examples.filter(({ text }) => /^ *curl /m.test(text) && text.includes('/v1/'));
+const curls = examples.filter(
+  ({ text }) => /^ *curl /m.test(text) && text.includes('Authorization'),
+);
 
 /** The domain that the examples send from, add and verify. */
 let domainId = await verifiedDomain('acme.com');

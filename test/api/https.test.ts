@@ -11,6 +11,7 @@ import { text } from 'node:stream/consumers';
 import { connect } from 'node:tls';
 import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { startService } from '../support/service.ts';
+import { DAY_MS, HOUR_MS } from '../../src/lib/units.ts';
 import { waitFor } from '../support/wait.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'letterhaus-https-'));
@@ -18,7 +19,7 @@ after(() => rmSync(folder, { recursive: true }));
 const files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') };
 
 function renew(name: string): void {
-  const validity = { fromMs: Date.now() - 60_000, untilMs: Date.now() + 3_600_000 };
+  const validity = { fromMs: Date.now() - 80 * DAY_MS, untilMs: Date.now() + HOUR_MS };
   const made = makeSelfSigned(name, validity);
   writeFileSync(files.cert, made.certificate);
   writeFileSync(files.key, made.privateKey);

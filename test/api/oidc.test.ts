@@ -82,6 +82,7 @@ test('an invited person becomes a member without a password, and later signs in 
     name: 'ann Doe',
     role: 'developer',
     has_password: false,
+    has_all_projects: true,
   });
   assert.deepEqual((await owner.get('/v1/invitations')).body.data, []);
 
