@@ -103,6 +103,24 @@ test('an invited person becomes a member without a password, and later signs in 
   assert.equal(own[2].actor.name, 'identity provider Acme Login');
 });
 
+test('a person invited to one project has a role in this one only', async () => {
+  const shop = (await owner.post('/v1/projects', { name: 'Shop' })).body.id as string;
+  const projects = [{ id: shop, role: 'developer' }];
+  const invited = await owner.post('/v1/invitations', { email: 'cleo@acme.test', projects });
+  assert.equal(invited.status, 201, invited.text);
+  account('cleo');
+  const browser = new Browser(service);
+  const joined = await signIn('cleo', browser);
+  assert.equal(joined.status, 200, joined.text);
+  assert.equal(joined.body.member.has_all_projects, false);
+  assert.deepEqual(joined.body.projects, [{ id: shop, name: 'Shop', role: 'developer' }]);
+  const [other] = (await owner.get('/v1/session')).body.projects;
+  const headers = { 'letterhaus-project': other.id };
+  assertFailure(await browser.get('/v1/emails', headers), 404, 'not_found', /no project/);
+  const again = await signIn('cleo');
+  assert.equal(again.body.member.has_all_projects, false, 'the next sign-in changes nothing');
+});
+
 test('a member with a password is linked by a verified address only, to one account', async () => {
   account('olga', { email: OWNER.email, email_verified: false });
   const unverified = await signIn('olga');

@@ -11,7 +11,7 @@
  */
 import type { OidcConfig } from '../../config/oidc.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
-import type { Role } from '../../core/member-roles.ts';
+import type { ProjectRoles, Role } from '../../core/member-roles.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import { type Address, addressKey, localPartOf, parseAddress } from '../../mail/address.ts';
 import { addAuditEvent } from '../audit/audit-store.ts';
@@ -93,6 +93,8 @@ async function join(
     emailKey,
     name: account.name ?? localPartOf(address),
     role: role ?? place.role,
+    // Roles in some projects are those of an invitation; a role of groups is one for all projects.
+    projectRoles: role === null ? place.projectRoles : null,
     password: unusablePassword(),
     hasPassword: false,
   });
@@ -104,12 +106,12 @@ async function join(
 async function placeByRole(
   { tx, config }: Change,
   { emailKey, role }: { emailKey: string; role: Role | null },
-): Promise<{ organizationId: string; role: Role } | null> {
+): Promise<{ organizationId: string; role: Role; projectRoles: ProjectRoles } | null> {
   if (config.admits !== 'mapped' || role === null) return null;
   const organizationId = await findOrganization(tx);
   if (organizationId === null) return null;
   await checkMembersMax(tx, { organizationId, emailKey });
-  return { organizationId, role };
+  return { organizationId, role, projectRoles: null };
 }
 
 async function setRole(change: Change, { id, organizationId }: Admitted, role: Role) {
