@@ -111,8 +111,11 @@ export class OidcSignIn {
       hasSecondFactor = false,
     }: { code: string | undefined; origin: Origin; hasSecondFactor?: boolean },
   ): Promise<WithProgress<SignedIn | SignInRefusal>> {
-    const { db, sealed, secondFactor, signIn } = this.#options;
-    const refusal = hasSecondFactor ? null : await secondFactor.check(memberId, code);
+    const { db, config, sealed, secondFactor, signIn } = this.#options;
+    const takesPasskeys = !config.endsPasswords;
+    const refusal = hasSecondFactor
+      ? null
+      : await secondFactor.check(memberId, code, { takesPasskeys });
     if (refusal !== null) {
       return { result: refusal, progress: sealed.seal({ kind: 'code', memberId }) };
     }

@@ -64,6 +64,10 @@ const LAST_FACTOR: Refusal = {
   refused: 'conflict',
   message: 'This installation requires a second factor; set up another one before you remove this.',
 };
+const PROVIDER_ONLY =
+  'You sign in with the identity provider; passkeys are off on this installation.';
+const NOT_OFFERED: Refusal = { refused: 'conflict', message: PROVIDER_ONLY };
+const NOT_TAKEN: Refusal = { refused: 'authentication_error', message: PROVIDER_ONLY };
 const NO_PASSKEY: Refusal = { refused: 'not_found', message: 'You have no passkey with this id.' };
 const NO_HOST: Refusal = {
   refused: 'conflict',
@@ -106,9 +110,11 @@ export class Passkeys {
     email: string;
     name: string;
   }) {
+    const { db, signIn } = this.#options;
     if (!this.areAvailable) return NO_HOST;
+    if (await signIn.needsProvider(memberId)) return NOT_OFFERED;
     const challenge = newChallenge();
-    const known = await listCredentialIds(this.#options.db, memberId);
+    const known = await listCredentialIds(db, memberId);
     return {
       progress: this.#options.sealed.seal({ challenge, memberId }),
       options: {
@@ -177,6 +183,7 @@ export class Passkeys {
     const member = memberId === null ? null : await findMemberById(db, memberId);
     if (member === null) return NOT_VALID;
     await limiter.uncount([origin.client]);
+    if (await signIn.needsProvider(member.id)) return NOT_TAKEN;
     return signIn.startSession(member, origin, { hasSecondFactor: true });
   }
 

@@ -79,11 +79,16 @@ export class SecondFactor {
   /**
    * Returns null when the member may sign in.
    * @param code undefined when the member gave none
+   * @param options.takesPasskeys false: the member cannot sign in with a passkey instead, so it is no second factor
    */
-  async check(memberId: string, code: string | undefined): Promise<Refusal | null> {
+  async check(
+    memberId: string,
+    code: string | undefined,
+    { takesPasskeys = true }: { takesPasskeys?: boolean } = {},
+  ): Promise<Refusal | null> {
     const totp = await findTotp(this.#db, memberId);
     if (totp === null) return null;
-    if (!totp.isEnabled) return this.#checkWithoutCode(memberId);
+    if (!totp.isEnabled) return takesPasskeys ? this.#checkWithoutCode(memberId) : null;
     if (code === undefined || code.trim() === '') return CODE_NEEDED;
     const limitKey = `code ${memberId}`;
     const { allowed, limit } = await this.#limiter.count(limitKey);

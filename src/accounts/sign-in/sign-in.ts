@@ -98,7 +98,7 @@ type SignInOptions = {
   devices: Devices;
   passwords: Passwords;
   secondFactor: SecondFactor;
-  /** Members with an account at the identity provider cannot use a password (LETTERHAUS_OIDC_ONLY). */
+  /** Members with an account at the identity provider sign in there only (LETTERHAUS_OIDC_ONLY). */
   endsPasswords: boolean;
 };
 
@@ -143,9 +143,14 @@ export class SignIn {
     });
     if (isRefusal(guess)) return guess;
     if (!guess.isRight || member === null) return WRONG_CREDENTIALS;
-    if (this.#endsPasswords && (await hasIdentity(this.#db, member.id))) return PASSWORD_ENDED;
+    if (await this.needsProvider(member.id)) return PASSWORD_ENDED;
     const refusal = await this.#secondFactor.check(member.id, code);
     return refusal ?? this.#startSession(this.#db, member, origin);
+  }
+
+  /** Returns whether this member signs in with the identity provider only (LETTERHAUS_OIDC_ONLY). */
+  async needsProvider(memberId: string): Promise<boolean> {
+    return this.#endsPasswords && (await hasIdentity(this.#db, memberId));
   }
 
   /** Signs in a member whose identity the caller has verified, with the second factor. */
