@@ -35,11 +35,11 @@ export function isFromAllowedNetwork(
 
 /** Returns whether the key may send this email. Notices go to the sender of an email that the key may send. */
 export function refusalByLists(
-  { from, recipients, dsn }: Pick<NewEmail, 'from' | 'recipients' | 'dsn'>,
+  { recipients, dsn, ...email }: Pick<NewEmail, 'from' | 'submitted' | 'recipients' | 'dsn'>,
   { allowedSenders, allowedRecipients }: AllowLists,
 ): 'sender_refused' | 'recipient_refused' | null {
   if (dsn?.kind === 'notice') return null;
-  if (allowedSenders !== null && !matchesPattern(allowedSenders, from.address)) {
+  if (allowedSenders !== null && refusedSender(email, allowedSenders) !== null) {
     return 'sender_refused';
   }
   if (allowedRecipients === null) return null;
@@ -47,10 +47,22 @@ export function refusalByLists(
   return isAllowed ? null : 'recipient_refused';
 }
 
-function refuseSender(from: Address): Refusal {
+/** Returns the author or the Sender that the list does not have; null: it has them. */
+function refusedSender(
+  { from, submitted }: Pick<NewEmail, 'from' | 'submitted'>,
+  allowed: readonly string[],
+): Address | null {
+  const shown = [from.address, submitted?.sender ?? from.address];
+  return shown.find((address) => !matchesPattern(allowed, address)) ?? null;
+}
+
+/** Names the sender that the key may not use, by the lists that this process knows. */
+function refuseSender(email: NewEmail): Refusal {
+  const allowed = email.allowLists?.allowedSenders ?? [];
+  const address = refusedSender(email, allowed) ?? email.from.address;
   return {
     refused: 'key_restricted',
-    message: `This key may not send from ${from}; use one of its allowed_senders, or another key.`,
+    message: `This key may not send from ${address}; use one of its allowed_senders, or another key.`,
   };
 }
 
@@ -99,7 +111,7 @@ function refusalWithoutLimit(outcome: RefusedKind, email: NewEmail): Refusal {
     case 'network_refused':
       return refuseNetwork(email.clientAddress ?? 'here');
     case 'sender_refused':
-      return refuseSender(email.from.address);
+      return refuseSender(email);
     case 'recipient_refused':
       return refuseRecipients(email);
     case 'schedule_refused':

@@ -7,7 +7,7 @@
  * be sent.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
-import { readAuthor } from './content/submitted-header.ts';
+import { addressOfSender, readAuthor } from './content/submitted-header.ts';
 import { fingerprintOfMessage, isIdempotencyKey } from './fingerprint.ts';
 import {
   type Address,
@@ -125,7 +125,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
       ...displayFields,
       tags,
       tracking: trackingFor(message),
-      submitted: rawMessage,
+      submitted: { ...rawMessage, ...shownSender(header) },
       ...(message.dsn && { dsn: message.dsn }),
     },
     bcc,
@@ -169,6 +169,13 @@ function rewriteSender({ fields }: Header): HeaderField[] {
   const sender =
     value === undefined || unambiguousAddress(value) !== null ? null : readHeaderMailbox(value);
   return sender === null ? [] : [addressField('Sender', [sender])];
+}
+
+/** Returns the Sender, which the header's check has found to be one address. */
+function shownSender({ fields }: Header): Pick<RawMessage, 'sender'> {
+  const value = fieldValue(fields, 'sender');
+  const sender = value === undefined ? null : addressOfSender(value);
+  return sender === null ? {} : { sender };
 }
 
 type SubmissionOptions = {

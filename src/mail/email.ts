@@ -5,7 +5,7 @@
  * All strings were checked when the draft was made (accept/draft.ts, accept/submitted-message.ts). Recipients,
  * including blind copies, are separate, so no header can contain a blind copy.
  */
-import type { Mailbox } from './address.ts';
+import type { Address, Mailbox } from './address.ts';
 import type { Dsn } from './dsn-parameters.ts';
 import { NOT_TRACKED, type Tracking } from './links/tracking-link.ts';
 
@@ -56,6 +56,8 @@ export type RawMessage = {
   /** The whole message except our signatures. */
   raw: Buffer;
   messageId: string;
+  /** The address of its Sender, which some mail programs show beside From. Not stored: accepting checks it. */
+  sender?: Address;
 };
 
 export const EMAIL_DEFAULTS = {

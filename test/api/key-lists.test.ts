@@ -185,6 +185,13 @@ test('SMTP refuses other senders after the message, and other recipients one by 
   const sender = await submit(client, { to: [STAGING], lines: from('ceo@acme.test') });
   assert.match(sender ?? '', /^550 5\.7\.1 This key may not send from ceo@acme\.test/);
   await client.ask('RSET');
+  const shown = ['Sender: The Boss <ceo@acme.test>', ...from('billing@acme.test')];
+  const beside = await submit(client, { to: [STAGING], lines: shown });
+  assert.match(beside ?? '', /^550 5\.7\.1 This key may not send from ceo@acme\.test/);
+  await client.ask('RSET');
+  const own = ['Sender: billing@acme.test', ...from('billing@acme.test')];
+  idIn(await submit(client, { to: [STAGING], lines: own }));
+  await client.ask('RSET');
   const recipient = await submit(client, { to: [OTHER], lines: from('billing@acme.test') });
   assert.match(recipient ?? '', /^550 5\.7\.1 This key may not send to bounced@simulator\.test/);
   await client.ask('RSET');

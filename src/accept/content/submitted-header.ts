@@ -3,7 +3,7 @@
  * partly read, or that receivers may read differently is refused.
  */
 import { isUtf8 } from 'node:buffer';
-import { domainOf, explainAddress, type Mailbox } from '../../mail/address.ts';
+import { type Address, domainOf, explainAddress, type Mailbox } from '../../mail/address.ts';
 import {
   addressInAnyForm,
   readAddressList,
@@ -134,7 +134,7 @@ function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
 
 /**
  * Refuses fields that name another author. Some mail programs show the Sender beside From, and some show the Resent
- * fields as the author. The key is checked against From only.
+ * fields as the author. The domain of the key is checked against From only; its senders against both.
  */
 function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddProblem): void {
   for (const { name, value } of fields) {
@@ -142,10 +142,14 @@ function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddP
       addProblem(name, 'marks a message that a person resends; send a new message instead');
     }
     if (name.toLowerCase() !== 'sender') continue;
-    const sender =
-      unambiguousAddress(value) ?? (readHeaderMailbox(value) && addressInAnyForm(value));
+    const sender = addressOfSender(value);
     if (sender === null || domainOf(sender) !== domain) {
       addProblem(name, `may have one address, of the domain of From (${domain}); leave it out`);
     }
   }
+}
+
+/** Returns the address of a Sender; null when it has none, or several. */
+export function addressOfSender(value: string): Address | null {
+  return unambiguousAddress(value) ?? (readHeaderMailbox(value) && addressInAnyForm(value));
 }
