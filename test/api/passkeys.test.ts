@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';
 import { Authenticator } from '../support/authenticator.ts';
-import { Browser, memberOf, OWNER, ownerOf } from '../support/browser.ts';
+import { Browser, memberOf, OWNER, ownerOf, tokenOf } from '../support/browser.ts';
 import { type ApiResponse, startService } from '../support/service.ts';
 
 const ORIGIN = 'https://mail.acme.test';
@@ -149,4 +149,23 @@ test('a copied passkey is noticed by its count, and a member has at most 20 pass
   await service.sql(rows);
   assertFailure(await add(new Authenticator()), 409, 'conflict', /20 passkeys/);
   await service.sql('delete from passkeys');
+});
+
+test('the operator removes the passkeys of a member, which a new password does not end', async () => {
+  const member = await memberOf(service, owner, 'viewer');
+  const { email } = (await member.get('/v1/session')).body.member;
+  const strangers = new Authenticator();
+  assert.equal((await add(strangers, { by: member })).status, 201);
+  const own = new Authenticator();
+  assert.equal((await add(own)).status, 201);
+  const { sign_in_url: url } = await service.cliJson('owner', 'reset', email);
+  const reset = { token: tokenOf(url), password: 'a new password of the member' };
+  assert.equal((await member.post('/v1/session/reset', reset)).status, 200);
+  assert.equal((await signIn(strangers)).status, 200);
+  await service.cliJson('owner', 'reset', email, '--remove-passkeys');
+  assertFailure(await signIn(strangers), 401, 'authentication_error', /is not known here/);
+  assert.equal((await signIn(own)).status, 200);
+  const { data } = (await owner.get('/v1/audit_log?limit=10')).body;
+  const removal = data.find(({ action }: { action: string }) => action === 'removePasskeys');
+  assert.equal(removal.actor.type, 'command');
 });

@@ -108,6 +108,16 @@ test('new members set one up when they join, and a link of the operator lets a m
   assert.equal((await developer.post('/v1/session/reset', reset)).body.must_enrol, true);
 });
 
+test('a passkey that cannot be added is no second factor', async () => {
+  const authenticator = new Authenticator();
+  await addPasskey(owner, authenticator);
+  const { body } = await developer.post('/v1/session/passkeys/start', { password });
+  const credential = authenticator.create(body, { origin: ORIGIN });
+  const refused = await developer.post('/v1/session/passkeys', { name: 'Key', ...credential });
+  assertFailure(refused, 409, 'conflict');
+  assert.equal((await developer.get('/v1/session')).body.must_enrol, true);
+});
+
 test('the command line shows and changes it, and optional means as before', async () => {
   const shown = await service.cliJson('members', 'policy');
   assert.equal(shown.second_factor_required, true);

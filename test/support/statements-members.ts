@@ -82,6 +82,7 @@ async function usePasskeys({ db }: Pick<Stage, 'db'>, memberId: string): Promise
   await policy.readFactors(db, memberId);
   await policy.makeSecondFactorOptional(db);
   await passkeys.removePasskey(db, memberId, added.id);
+  await passkeys.removePasskeys(db, memberId);
 }
 
 async function useViews({ db, sender }: Pick<Stage, 'db' | 'sender'>, memberId: string) {

@@ -9,6 +9,7 @@ import { addAuditEvent } from '../audit/audit-store.ts';
 import { findMemberByEmail, findOrganization } from './member-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import { unlinkIdentity } from '../oidc/identity-store.ts';
+import { removePasskeys } from '../passkeys/passkey-store.ts';
 import { removeTotp } from '../sign-in/totp-store.ts';
 import { addCommand, type Cli, type CommandResult, failure } from '../../cli/command.ts';
 import { withStore } from '../../cli/store.ts';
@@ -27,13 +28,14 @@ export function describeOwner(owner: Command, cli: Cli): void {
     about: 'print a link that sets a new password, for a member who cannot sign in',
     examples: [
       'owner reset jo@acme.com',
-      'owner reset jo@acme.com --remove-totp',
+      'owner reset jo@acme.com --remove-totp --remove-passkeys',
       'owner reset jo@acme.com --remove-oidc',
     ],
     run: printResetLink,
   })
     .argument('<email>', 'the address that the member signs in with')
     .option('--remove-totp', 'also switch off the second factor')
+    .option('--remove-passkeys', 'also remove the passkeys of the member')
     .option('--remove-oidc', 'also remove the link to an account at the identity provider');
 }
 
@@ -52,11 +54,15 @@ function printOwnerLink(cli: Cli): Promise<CommandResult> {
   });
 }
 
-type ResetOptions = { removeTotp?: true; removeOidc?: true };
+type ResetOptions = { removeTotp?: true; removePasskeys?: true; removeOidc?: true };
 
 function printResetLink(
   cli: Cli,
-  { removeTotp: removesTotp, removeOidc: removesOidc }: ResetOptions,
+  {
+    removeTotp: removesTotp,
+    removePasskeys: removesPasskeys,
+    removeOidc: removesOidc,
+  }: ResetOptions,
   [email]: [string],
 ): Promise<CommandResult> {
   return withStore(cli, async ({ db, config }) => {
@@ -70,6 +76,9 @@ function printResetLink(
     if (removesTotp) {
       await removeTotp(db, target);
       await recordCommand(db, organizationId, { action: 'removeTotp', target });
+    }
+    if (removesPasskeys && (await removePasskeys(db, target)) > 0) {
+      await recordCommand(db, organizationId, { action: 'removePasskeys', target });
     }
     if (removesOidc && (await unlinkIdentity(db, target))) {
       await recordCommand(db, organizationId, { action: 'unlinkOidc', target });

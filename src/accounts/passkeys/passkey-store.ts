@@ -17,11 +17,16 @@ const COLUMNS = `id, name, created_at as "createdAt", last_used_at as "lastUsedA
 
 const ADD = `
 with counted as (select count(*)::int as passkeys from passkeys where member_id = $2),
-marked as (update sessions set has_second_factor = true where id = $9 and member_id = $2)
-insert into passkeys (id, member_id, credential_id, public_key, algorithm, sign_count, name, created_at)
-select $1, $2, $3, $4, $5, $6, $7, app_now() from counted where passkeys < $8
-on conflict (credential_id) do nothing
-returning ${COLUMNS}`;
+added as (
+  insert into passkeys (id, member_id, credential_id, public_key, algorithm, sign_count, name, created_at)
+  select $1, $2, $3, $4, $5, $6, $7, app_now() from counted where passkeys < $8
+  on conflict (credential_id) do nothing
+  returning ${COLUMNS}
+),
+marked as (
+  update sessions set has_second_factor = true from added where sessions.id = $9 and sessions.member_id = $2
+)
+select * from added`;
 
 /**
  * Adds a passkey. The session counts as one with a second factor from now on. Returns null when the member has as many
@@ -73,4 +78,11 @@ const REMOVE = 'delete from passkeys where id = $1 and member_id = $2 returning 
 
 export async function removePasskey(db: Queryable, memberId: string, id: string): Promise<boolean> {
   return (await db.query(REMOVE, [id, memberId])).length > 0;
+}
+
+const REMOVE_ALL = 'delete from passkeys where member_id = $1 returning 1';
+
+/** Removes all passkeys of a member, and returns their number. */
+export async function removePasskeys(db: Queryable, memberId: string): Promise<number> {
+  return (await db.query(REMOVE_ALL, [memberId])).length;
 }
