@@ -19,6 +19,9 @@ import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 400;
 
+/** They are every 2 s: more than the 15 s after which a silent node is declared dead. */
+const HEARTBEATS = 9;
+
 type Stage = {
   pair: ReplicatedPair;
   service: Service;
@@ -125,4 +128,51 @@ test('commits that an asynchronous standby lacks are lost and logged, and the re
   t.diagnostic(`${accepted.length} accepted, ${lost.length} lost, ${twice} twice`);
   const isSaid = () => lost.every((id) => service.logs.includes(id));
   await waitFor(isSaid, { what: 'the log to name every lost email' });
+});
+
+test('when no commit ends for 18 s, and the database fails over, no node takes the mail of another', async () => {
+  await using parts = new AsyncDisposableStack();
+  const pair = parts.use(await startReplicatedPair({ synchronous: true }));
+  const release = Promise.withResolvers<void>();
+  const phases = { data: { after: release.promise, reply: '250 2.0.0 Taken' } };
+  const peers = parts.use(await newPeers({ phases }));
+  const address = pair.primary.address('letterhaus');
+  const setReachable = () => Promise.reject(new Error('kill it'));
+  const env = { LETTERHAUS_SECRET_KEY: 'a'.repeat(64), LETTERHAUS_LOG: 'debug' };
+  const options = {
+    dns: peers.dns,
+    database: { url: pair.url, address, setReachable },
+    env: liveEnv(peers, env),
+  };
+  const first = parts.use(await startService(options));
+  await first.addLiveDomain('acme.example.org');
+  const nodes = [first, parts.use(await startService(options))];
+  const key = await first.liveKey();
+  // Two connections per node wait for the reply to their dot.
+  const ids = await Promise.all(
+    [...nodes, ...nodes].map((node, index) => node.send({ from: FROM, to: to(index) }, { key })),
+  );
+  await waitFor(() => peers.mx.messages.length === ids.length, {
+    what: 'messages with their dots',
+  });
+  const leases = 'select id from nodes order by id';
+  const before = await first.sql(leases);
+
+  await pair.cutReplication();
+  const missed = (logs: string): number => logs.split('no heartbeat').length - 1;
+  await waitFor(() => nodes.every(({ logs }) => missed(logs) >= HEARTBEATS), {
+    what: `${HEARTBEATS} missed heartbeats of each node`,
+    timeoutMs: 120_000,
+  });
+  await pair.primary.kill9();
+  await pair.promoteStandby();
+  address.port = pair.standby.port;
+  release.resolve();
+
+  await waitForEmptyQueue(first, 180_000);
+  await assertSettled(first, ids);
+  assert.equal(duplicates(arrivals(peers.mx)), 0);
+  assert.deepEqual(await first.sql(leases), before);
+  for (const { logs } of nodes)
+    assert.doesNotMatch(logs, /stopped its heartbeat|was expired while/);
 });

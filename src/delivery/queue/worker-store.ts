@@ -2,8 +2,9 @@
  * Stores the workers with a lease: one row each, with a heartbeat counter.
  *
  * A worker increments its counter every 2 s (delivery/queue/lease.ts). A supervisor expires a worker whose counter
- * was unchanged for 15 s of the supervisor's own successful polls (service/maintenance/node-watch.ts). So no clocks
- * are compared, and a database outage expires no worker.
+ * was unchanged in six of the supervisor's polls, each of which saw a new heartbeat of a worker of its own
+ * (service/maintenance/node-watch.ts). So no clocks are compared, and a database that does not answer, or commits
+ * nothing, expires no worker.
  */
 import packageFile from '../../../package.json' with { type: 'json' };
 import type { Queryable } from '../../database/database.ts';
@@ -44,22 +45,23 @@ export async function setUplinkDown(db: Queryable, id: string, isDown: boolean):
   await db.query('update nodes set uplink_down = $2 where id = $1', [id, isDown]);
 }
 
-export function listWorkers(
-  db: Queryable,
-): Promise<{ id: string; instance: string; beat: number }[]> {
+/** @property instance the node of the worker */
+export type WatchedWorker = { id: string; instance: string; beat: number };
+
+export function listWorkers(db: Queryable): Promise<WatchedWorker[]> {
   return db.query('select id, instance, beat from nodes');
 }
 
 /** Returns all workers and the schema that they need, in one statement, because supervisors poll it. */
 export async function readWorkersAndSchema(
   db: Queryable,
-): Promise<{ nodes: { id: string; beat: number }[]; schemaRequired: number }> {
-  const text = `select installation.schema_required as required, nodes.id, nodes.beat
+): Promise<{ nodes: WatchedWorker[]; schemaRequired: number }> {
+  const text = `select installation.schema_required as required, nodes.id, nodes.instance, nodes.beat
                   from installation left join nodes on true`;
-  type Row = { required: number; beat: number } & { id: string | null };
+  type Row = { required: number } & Omit<WatchedWorker, 'id'> & { id: string | null };
   const rows = await db.query<Row>({ name: 'watch', text });
   return {
-    nodes: rows.flatMap(({ id, beat: counter }) => (id === null ? [] : [{ id, beat: counter }])),
+    nodes: rows.flatMap(({ id, instance, beat }) => (id === null ? [] : [{ id, instance, beat }])),
     schemaRequired: rows[0]?.required ?? 0,
   };
 }

@@ -107,18 +107,23 @@ test('emails are refused while the database has its maximum size', async () => {
 
 test('workers are notified to poll as soon as the work of a dead node is released', async () => {
   const notified: string[] = [];
+  let ownHeartbeats = 0;
   mock.timers.enable({ apis: ['setTimeout'] });
   const query = (statement: Statement | string): Promise<object[]> => {
     const text = typeof statement === 'string' ? statement : statement.text;
     if (text.includes('left join nodes')) {
-      return Promise.resolve([{ required: 0, id: 'silent', beat: 7 }]);
+      ownHeartbeats += 1;
+      return Promise.resolve([
+        { required: 0, id: 'silent', instance: 'other', beat: 7 },
+        { required: 0, id: 'alive', instance: 'own', beat: ownHeartbeats },
+      ]);
     }
     if (/delete from nodes/.test(text)) notified.push('freed');
     if (/queue_drops/.test(text)) return Promise.resolve([]);
     return Promise.resolve([{ freed: 3 }]);
   };
   const options = {
-    database: { db: { query }, readFreeDiskBytes: () => Promise.resolve(null) },
+    database: { db: { query }, instance: 'own', readFreeDiskBytes: () => Promise.resolve(null) },
     config: { reputationEveryMs: 3_600_000, domainsEveryMs: 3_600_000, databaseBytesMax: null },
     clock: { check: async () => {} },
     certificates: [],

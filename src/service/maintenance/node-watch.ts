@@ -2,6 +2,10 @@
  * Watches the other nodes of the installation, and their changes: expires a node that is silent, releases work of
  * workers that no longer exist, reports a fail-over of the database, and ends this node when the schema needs newer
  * code.
+ *
+ * Silence is evidence only while heartbeats can be stored. Reads also work while every commit waits for a standby that
+ * is gone, or fails on a full disk. So a poll counts only if it sees a heartbeat that a worker of this node stored
+ * since the last poll: this node compares others with itself, and expires nobody while it would seem dead itself.
  */
 import type { Logger } from 'pino';
 import { readTimeline } from '../../database/server/failover.ts';
@@ -9,6 +13,7 @@ import {
   expireWorker,
   readWorkersAndSchema,
   releaseOrphans,
+  type WatchedWorker,
 } from '../../delivery/queue/worker-store.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { findOutdatedProblem } from '../../migration/schema-version.ts';
@@ -16,7 +21,7 @@ import { systemWorld } from '../machine/system-world.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
 
-/** Number of successful polls of this process with the same heartbeat after which a node is dead. */
+/** Number of polls that count, with the same heartbeat, after which a node is dead. */
 const SILENT_POLLS_MAX = 6;
 /** Time after a death in which every poll looks for rows of the dead worker's last statement. */
 const ORPHANS_FOR_MS = 30_000;
@@ -25,10 +30,11 @@ const SCHEMA_OUTDATED = {
   reason: 'the database was migrated for a newer version',
 } as const;
 
+/** @property polls those that counted since the heartbeat was stored */
 type ObservedNode = { heartbeat: number; polls: number };
 
 type NodeWatchOptions = {
-  database: Pick<ServiceDatabase, 'db'>;
+  database: Pick<ServiceDatabase, 'db' | 'instance'>;
   pool: Pick<WorkerPool, 'pollNow' | 'refuseMail' | 'reportFailover'>;
   log: Logger;
   /** Called with a sentence when the database requires newer code. */
@@ -60,15 +66,15 @@ export class NodeWatch {
     this.#options.onOutdated(problem);
   }
 
-  /** Counts successful polls only: no node expires while the database is unavailable. */
-  async #checkNodes(nodes: readonly { id: string; beat: number }[]): Promise<void> {
+  async #checkNodes(nodes: readonly WatchedWorker[]): Promise<void> {
     const { database, pool, log } = this.#options;
+    const counts = this.#hasStoredHeartbeat(nodes);
     const observed = new Map<string, ObservedNode>();
     for (const { id, beat } of nodes) {
       const previous = this.#nodes.get(id);
-      const polls = previous?.heartbeat === beat ? previous.polls + 1 : 0;
+      const polls = previous?.heartbeat === beat ? previous.polls + (counts ? 1 : 0) : 0;
       observed.set(id, { heartbeat: beat, polls });
-      if (polls < SILENT_POLLS_MAX) continue;
+      if (!counts || polls < SILENT_POLLS_MAX) continue;
       failpoint('reclaim_before_commit');
       const freed = await expireWorker(database.db, { id, beat });
       log.warn({ node: id, freed }, 'a worker stopped its heartbeat; this node released its work');
@@ -78,6 +84,15 @@ export class NodeWatch {
     this.#nodes = observed;
     if (hasLostNode) this.#orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
     if (systemWorld.monotonicMs() < this.#orphansUntilMs) await this.releaseOrphans();
+  }
+
+  /** Not after a fail-over that lost heartbeats: then counters are lower. A new worker's row is its first heartbeat. */
+  #hasStoredHeartbeat(nodes: readonly WatchedWorker[]): boolean {
+    const { instance } = this.#options.database;
+    return nodes.some(({ id, instance: node, beat }) => {
+      const previous = this.#nodes.get(id);
+      return node === instance && (previous === undefined || beat > previous.heartbeat);
+    });
   }
 
   async releaseOrphans(): Promise<void> {
