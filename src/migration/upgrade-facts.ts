@@ -7,16 +7,26 @@ import {
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
+  translateError,
 } from '../database/database.ts';
+import { isServerUnsuitable, requireSessions } from '../database/server/connect.ts';
 import type { TableEffect } from './effects.ts';
 
-/** Runs `work` in a session of the owner that PostgreSQL makes read-only. @throws DatabaseUnavailable */
+/**
+ * Runs `work` in a session of the owner that PostgreSQL makes read-only.
+ * @throws UnsuitableServer when a pooler keeps no sessions, so that the statements might not be read-only
+ * @throws DatabaseUnavailable
+ */
 export async function withReadOnlySession<Result>(
   address: DatabaseAddress,
   work: (db: Queryable) => Promise<Result>,
 ): Promise<Result> {
-  const client = await connectAsOwner(address, 'upgrade check');
+  const connect = () => connectAsOwner(address, 'upgrade check');
+  const client = await connect();
   try {
+    await requireSessions(client, connect).catch((error: unknown) => {
+      throw isServerUnsuitable(error) ? error : translateError(error);
+    });
     const db = clientQueries(client);
     await db.query('set session characteristics as transaction read only');
     return await work(db);

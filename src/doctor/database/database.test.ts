@@ -8,6 +8,7 @@ import { openForChecks, startDoctorLab } from '../../../test/support/doctor-lab.
 import { temporaryFolder } from '../../../test/support/embedded.ts';
 import { letterhausHere } from '../../../test/support/letterhaus.ts';
 import { migratedDatabase } from '../../../test/support/postgres.ts';
+import { startPooler } from '../../../test/support/pooler.ts';
 import { startPolicyServer } from '../../../test/support/policy-server.ts';
 import { startForgetfulEngine } from '../../../test/support/unsynced-engine.ts';
 import type { Finding } from '../finding.ts';
@@ -139,6 +140,24 @@ test('a database that does not answer is red once, and unknown for the checks th
   assert.match(findings[0].remedy, /check DATABASE_URL/);
   assert.match(findings[1].found, /^The database cannot be read: .*ECONNREFUSED/);
   assert.doesNotMatch(stdout, /hidden/);
+});
+
+test('a pooler in transaction mode is red, because the next start refuses it', async () => {
+  await using pooler = await startPooler(migrated.address, {
+    mode: 'transaction',
+    lends: 'newest',
+  });
+  const url = new URL(migrated.url);
+  url.hostname = '127.0.0.1';
+  url.port = String(pooler.port);
+  url.search = '';
+  const env = { ...lab.env, DATABASE_URL: url.href };
+  const args = ['doctor', '--json', '--only', 'database'];
+  const { code, stdout } = await letterhausHere(args, env);
+  assert.equal(code, 1, stdout);
+  const [finding] = JSON.parse(stdout).findings;
+  assert.equal(finding.level, 'red');
+  assert.match(finding.found, /^DATABASE_URL points to a pooler .* set pool_mode=session/);
 });
 
 test('a machine without an installation has no database yet, which is unknown and creates nothing', async () => {
