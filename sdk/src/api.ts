@@ -221,7 +221,7 @@ export type Attachment = {
   content_type?: string | undefined;
   /** Content-ID of an inline attachment. The html refers to it as `cid:<content_id>`. */
   content_id?: string | undefined;
-  /** HTTPS URL of the file at a public address, in place of `content`. The service downloads the file before it accepts the email. Redirects are not followed. */
+  /** HTTPS URL of the file at a public address, instead of `content`. The service downloads the file before it accepts the email. Redirects are not followed. */
   path?: string | undefined;
 };
 
@@ -799,7 +799,7 @@ export type EmailCreation = {
   headers?: Record<string, string> | undefined;
   /** Attached files. The whole message may have at most 30 MB. */
   attachments?: Attachment[] | undefined;
-  /** Renders subject, html and text from the published version of a template, in place of `html` and `text`. A `subject` of the email replaces that of the template and is not rendered. */
+  /** Renders subject, html and text from the published version of a template, instead of `html` and `text`. A `subject` of the email replaces that of the template and is not rendered. */
   template?: {
     /** Id or alias of the template. */
     id: string;
@@ -2179,7 +2179,7 @@ export type ReconciliationCheckRequest = {
 
 export type RecoveryCodes = {
   object: 'recovery_codes';
-  /** Recovery codes. Each one works once in place of a code from the app. They are returned only here. */
+  /** Recovery codes. Each one works once instead of a code from the app. They are returned only here. */
   recovery_codes: string[];
 };
 
@@ -2608,7 +2608,7 @@ export type Template = {
   id: string;
   /** Display name of the template. */
   name: string;
-  /** Name for use in place of the id, unique in its project and environment. */
+  /** Name for use instead of the id, unique in its project and environment. */
   alias: string | null;
   /** Number of the version, from 1. */
   latest_version: number;
@@ -2653,7 +2653,7 @@ export type TemplateChange = {
 export type TemplateCreation = {
   /** Display name of the template. */
   name: string;
-  /** Name for use in place of the id, unique in its project and environment. */
+  /** Name for use instead of the id, unique in its project and environment. */
   alias?: string | null | undefined;
   /** Subject: one line in Liquid. When it is empty, each email needs its own subject. */
   subject?: string | undefined;
@@ -2700,7 +2700,7 @@ export type TemplateSummary = {
   id: string;
   /** Display name of the template. */
   name: string;
-  /** Name for use in place of the id, unique in its project and environment. */
+  /** Name for use instead of the id, unique in its project and environment. */
   alias: string | null;
   /** Number of the version, from 1. */
   latest_version: number;

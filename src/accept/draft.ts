@@ -32,10 +32,10 @@ export type EmailDraft = {
   email: Email;
   bcc: readonly Mailbox[];
   recipients: readonly DraftRecipient[];
-  /** The id that the trace field of an SMTP submission names; null: accepting generates one. */
+  /** The id that the trace field of an SMTP submission names, or null when accepting generates one. */
   emailId: string | null;
   scheduledAt: Date | null;
-  /** Seconds from the scheduled time until undelivered recipients end `failed`; null: the default of 72 h. */
+  /** Seconds from the scheduled time until undelivered recipients end `failed`, or null for the default of 72 h. */
   expiresInS: number | null;
   /** Upper bound of the composed message's size. Counts for back-pressure and the 30 MB limit. */
   sizeBytes: number;

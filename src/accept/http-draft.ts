@@ -212,7 +212,8 @@ function toTemplateRefusal(refusal: Refusal): Refusal {
 }
 
 /**
- * Returns the first response to a request that a changed template or file would now refuse; null: there was none.
+ * Returns the first response to a request that a changed template or file would now refuse, or null when there was
+ * none.
  * @param emails the request's emails as sent. Emails without template and URL need no look-up: a repetition is
  *   refused for the same reason as the first request.
  */

@@ -48,7 +48,7 @@ const attachment = z
     path: optional(
       z.string().meta({
         description:
-          'HTTPS URL of the file at a public address, in place of `content`. The service downloads the file ' +
+          'HTTPS URL of the file at a public address, instead of `content`. The service downloads the file ' +
           'before it accepts the email. Redirects are not followed.',
         examples: ['https://acme.com/files/terms.pdf'],
       }),

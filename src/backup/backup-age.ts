@@ -2,7 +2,7 @@
 import type { NewCondition } from '../core/operator-events.ts';
 import { BACKUP_AGE } from '../core/thresholds.ts';
 
-/** @param newestMs time of the newest good backup; null: none was made since `sinceMs` */
+/** @param newestMs time of the newest good backup, or null when none was made since `sinceMs` */
 export function overdueCondition(
   place: string,
   {

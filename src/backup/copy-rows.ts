@@ -21,7 +21,7 @@ export class CopyRowCounter {
   rows = 0;
   sum = 0;
 
-  /** @param options.summed index of a smallint column to add up; null: none */
+  /** @param options.summed index of a smallint column to add up, or null when there is none */
   constructor({ columns, summed }: { columns: number; summed: number | null }) {
     this.#columns = columns;
     this.#summed = summed;

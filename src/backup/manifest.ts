@@ -14,7 +14,7 @@ const headerSchema = z.object({
   takenAt: z.iso.datetime(),
   /** Ids of the secret keys that open the rows. The first key seals. */
   keyIds: z.array(z.string()).min(1),
-  /** Secret keys, sealed by age, in base64; null: they are not in this backup. */
+  /** Secret keys, sealed by age, in base64, or null when they are not in this backup. */
   sealedKey: z.base64().nullable(),
   sealedFor: z.enum(['passphrase', 'recipients']).nullable(),
   open: z.int().nonnegative(),

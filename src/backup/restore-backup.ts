@@ -41,7 +41,7 @@ type FillOptions = {
   facts: BackupFacts;
   /** Stores the key that opens the rows, before the rows are visible. */
   keepSecretKey: () => void;
-  /** The journal beside the backup, which may be empty; null: none is replayed. */
+  /** The journal beside the backup, which may be empty, or null when none is replayed. */
   journal: Pick<Journal, 'read'> | null;
   onProgress?: RestoreProgress;
 };

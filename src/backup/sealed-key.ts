@@ -5,7 +5,7 @@
  */
 import { readFile } from 'node:fs/promises';
 
-/** How to seal the key; null: the backup has no key, and the operator keeps it elsewhere. */
+/** How to seal the key, or null when the backup has no key, and the operator keeps it elsewhere. */
 export type Sealing = { passphrase: string } | { recipients: readonly string[] } | null;
 
 export type SealingConfig = { passphrase: string | null; recipients: readonly string[] };

@@ -58,7 +58,7 @@ returning id, failures, chain, order_url as "orderUrl", order_key as "orderKey"`
 export type ClaimedOrder = {
   id: string;
   failures: number;
-  /** The certificate that is renewed; null: none was issued yet. */
+  /** The certificate that is renewed, or null when none was issued yet. */
   chain: string | null;
   orderUrl: string | null;
   orderKey: Buffer | null;
@@ -111,7 +111,7 @@ update acme_certificates
    and coalesce(renewal_look_at <= app_now(), true)
 returning chain`;
 
-/** @param nextMs until the next look @returns the certificate; null: not due, or another node looks */
+/** @param nextMs until the next look @returns the certificate, or null when it is not due or another node looks */
 export async function claimRenewalLook(
   db: Queryable,
   { name, nextMs }: { name: string; nextMs: number },

@@ -6,7 +6,7 @@ import { type EnvReader, parseOneOf, parsePort } from './env-reader.ts';
 export type AcmeConfig = {
   directoryUrl: string;
   email: string | null;
-  /** The account that the operator has made at the authority; null: the authority needs none. */
+  /** The account that the operator has made at the authority, or null when the authority needs none. */
   externalAccount: { keyId: string; macKey: string } | null;
   /** How the authority validates a name: a request to port 80, or a record that the DNS provider gets. */
   challenge: ChallengeType;

@@ -11,7 +11,7 @@ export type OperatorConfig = {
   operatorFrom: Mailbox | null;
   /** Runs `letterhaus doctor` after each start and daily, in an installation that sends live mail. */
   isDoctorDaily: boolean;
-  /** A key of Spamhaus DQS, which answers through every resolver; null: ask its public lists. */
+  /** A key of Spamhaus DQS, which answers through every resolver, or null to ask its public lists. */
   spamhausKey: string | null;
 };
 

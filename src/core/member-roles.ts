@@ -8,8 +8,8 @@ export const PROJECT_ROLES = ['admin', 'developer', 'viewer'] as const satisfies
 export type ProjectRole = (typeof PROJECT_ROLES)[number];
 
 /**
- * The roles of a member by the id of the project; null: the role of the organization holds in all projects. A member
- * with project roles has the role viewer in the organization, and none in projects that are not listed.
+ * The roles of a member by the id of the project, or null when the role of the organization holds in all projects. A
+ * member with project roles has the role viewer in the organization, and none in projects that are not listed.
  */
 export type ProjectRoles = Readonly<Record<string, ProjectRole>> | null;
 

@@ -4,7 +4,7 @@
  * database/partitions.ts and retention/retention-store.ts delete the rows.
  */
 
-/** Hours; null: for ever. Content is never kept for longer than metadata. */
+/** Hours, or null for ever. Content is never kept for longer than metadata. */
 export type Retention = { contentH: number | null; metadataH: number | null };
 
 export const DEFAULT_RETENTION = { contentH: 45 * 24, metadataH: 90 * 24 } as const;

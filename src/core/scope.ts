@@ -28,7 +28,7 @@ export const ALLOW_ALL: AllowLists = {
   allowedRecipients: null,
 };
 
-/** Limits of a key. `domain`: the only domain it may send from and manage; null: all domains. */
+/** Limits of a key. `domain`: the only domain it may send from and manage, or null for all domains. */
 export type KeyLimits = AllowLists & {
   permission: Permission;
   domain: string | null;

@@ -24,7 +24,7 @@ export type GroupCommitOptions<Item, Result> = {
    * been committed: its items would be committed twice.
    */
   mayTryOneByOne: (error: unknown) => boolean;
-  /** Items with equal keys never share a batch; null: no restriction. */
+  /** Items with equal keys never share a batch, except when the key is null. */
   exclusiveKey?: (item: Item) => string | null;
   needsOwnBatch?: (item: Item) => boolean;
   concurrency?: number;

@@ -32,7 +32,7 @@ type LeasedQueueOptions<Key extends object, Claim extends Key> = {
   table: LeasedTable<Key, Claim>;
   /**
    * Claims as many rows as fit.
-   * @returns milliseconds until the next call; null: the interval
+   * @returns milliseconds until the next call, or null for the interval
    */
   claimDueRows: (leaseId: string) => Promise<number | null>;
   /** The keys of claims in memory. */

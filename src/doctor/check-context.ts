@@ -15,7 +15,7 @@ export type CheckContext = {
   dnsServers: readonly string[];
   machine: Machine;
   database: DatabaseAccess;
-  /** The only domain to check; null: all live domains. */
+  /** The only domain to check, or null for all live domains. */
   domain: string | null;
   world: World;
 };
@@ -36,7 +36,7 @@ export type Machine = {
   /** Root starts the service, and its workers cannot change to another user. */
   workersStayRoot: boolean;
   readDisk(path: string): Promise<Disk>;
-  /** Whether NTP keeps the clock; null: the system does not say. */
+  /** Whether NTP keeps the clock, or null when the system does not say. */
   readClockState(): Promise<'yes' | 'no' | null>;
   /** Returns the conditions of the served certificates, and why a start would refuse them. */
   findCertificateProblems(): {

@@ -13,14 +13,14 @@ export type Level = (typeof LEVELS)[number];
 /** Every text is one or more sentences that name values. None contains a recipient's address or a password. */
 export type Finding = {
   level: Level;
-  /** The address, name or path that was checked; null: the installation. */
+  /** The address, name or path that was checked, or null for the installation. */
   subject: string | null;
   found: string;
   /** The effect on mail; null when it is green. */
   meaning: string | null;
   /** An instruction; null when there is nothing to do. */
   remedy: string | null;
-  /** A command for the shell that does it or shows more; null: none. */
+  /** A command for the shell that does it or shows more, or null when there is none. */
   command: string | null;
 };
 

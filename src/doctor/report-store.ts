@@ -49,7 +49,7 @@ export type ClaimedRun = { runId: string; isLive: boolean };
 
 /**
  * Begins a run that an operator asked for, that is due, or that ended before its time.
- * @param everyMs in a live installation, time from one run to the next; null: none is due
+ * @param everyMs in a live installation, time from one run to the next, or null when none is due
  */
 export async function claimRun(
   db: Queryable,
@@ -147,7 +147,7 @@ select coalesce(sum(red), 0)::int as red, coalesce(sum(yellow), 0)::int as yello
        min(finished_at) as "oldestAt"
   from doctor_reports where doctor_reports.finished_at is not null and ${IS_ALIVE}`;
 
-/** @property oldestAt end of the run that is the longest ago; null: no node has a report */
+/** @property oldestAt end of the run that is the longest ago, or null when no node has a report */
 export type ReportCounts = DoctorReport['checks'] & { oldestAt: Date | null };
 
 /** Adds up the reports of the nodes that run. */

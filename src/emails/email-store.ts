@@ -87,7 +87,7 @@ export type TimelineEvent = {
   attempt: Record<string, unknown> | null;
 };
 
-/** An email and the caller's restrictions: the key that sent it and its domain; null: unrestricted. */
+/** An email and the caller's restrictions: the key that sent it and its domain, each null when unrestricted. */
 export type EmailRef = Scope & { id: string; keyId: string | null; domain: string | null };
 
 /** Columns of email `e`. Needs JOIN_OPEN_STATUSES. */
@@ -215,7 +215,7 @@ const LAST_REASON = `
 select reason ->> 'category' as category, reason ->> 'advice' as advice from recipients
  where project_id = $1 and email_id = $2 and position = $3 and reason is not null`;
 
-/** Returns why the last attempt at a recipient failed; null: none failed. */
+/** Returns why the last attempt at a recipient failed, or null when none failed. */
 export async function findLastReason(
   db: Queryable,
   { projectId, emailId, position }: { projectId: string; emailId: string; position: number },
@@ -314,7 +314,7 @@ export async function listEmails(
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
 }
 
-/** `indexes` are the recipient indexes to search; empty: all emails are searched. */
+/** `indexes` are the recipient indexes to search, empty when all emails are searched. */
 type ListScan = { indexes: readonly AddressIndex[]; order: 'desc' | 'asc' };
 
 /** A search of ids needs the first five. The page of emails needs all. */

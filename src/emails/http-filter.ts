@@ -6,7 +6,7 @@ import type { EmailFilter } from './email-store.ts';
 import type { emailQuery } from './schemas.ts';
 import { parseAddressKey, parseTag, readSearch, mergeSearch } from './search.ts';
 
-/** @param own restricts the list to emails sent by this key, from this domain; null: any */
+/** @param own restricts the list to emails sent by this key, from this domain, or null for any */
 export function filterFrom(
   query: z.output<typeof emailQuery>,
   own: Pick<EmailFilter, 'keyId' | 'domain'>,

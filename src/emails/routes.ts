@@ -232,7 +232,7 @@ const NO_SUCH_RECIPIENT: Refusal = {
   message: 'The email has no recipient with this address; GET the email for its recipients.',
 };
 
-/** Returns the requested recipient, by default the first; null: not a recipient. */
+/** Returns the requested recipient, by default the first, or null when it is not a recipient. */
 function chosenRecipient(found: EmailDetail, wanted: string | undefined): MessageRecipient | null {
   const recipients = found.recipients.flatMap(({ address }, position) => {
     const parsed = parseAddress(address);
@@ -256,7 +256,7 @@ export function refOf(request: FastifyRequest<{ Params: { id: string } }>): Emai
   return isId(id) ? { ...caller, id, keyId: ownKeyOf(caller) } : null;
 }
 
-/** Returns the key that restricts the caller's emails; null: unrestricted. */
+/** Returns the key that restricts the caller's emails, or null when they are unrestricted. */
 export function ownKeyOf({ permission, keyId }: Caller): string | null {
   return permission === 'sending_access' ? keyId : null;
 }

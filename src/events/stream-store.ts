@@ -157,7 +157,7 @@ type Row = {
   history: string;
   nowMs: number;
   isKnown: boolean;
-  /** The project's retention; null: forever. */
+  /** The project's retention, or null for ever. */
   retentionH: number | null;
 } & (ScannedRow | { [Column in keyof ScannedRow]: null });
 
@@ -264,9 +264,9 @@ function pointOf(row: ScannedRow, { history }: DatabaseState): StreamPoint {
 const RETENTION_SLACK_MS = 24 * HOUR_MS;
 
 /**
- * Explains why a position is invalid when its event does not exist; null: it is valid. Retention may have removed the
- * event, which is acceptable while later events are kept. Otherwise its commit was lost. A position whose event
- * exists is valid in any database, because the database has everything up to its transaction and numbers new ones
+ * Explains why a position is invalid when its event does not exist. Returns null when it is valid. Retention may have
+ * removed the event, which is acceptable while later events are kept. Otherwise its commit was lost. A position whose
+ * event exists is valid in any database, because the database has everything up to its transaction and numbers new ones
  * above it.
  */
 function invalidReason(

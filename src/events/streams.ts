@@ -56,7 +56,7 @@ const RETRY_MS = 2_000;
 
 export type StreamRequest = {
   caller: Caller;
-  /** Returns the current caller; null: the key was revoked, or the session has ended. */
+  /** Returns the current caller, or null when the key was revoked, or the session has ended. */
   callerAgain: () => Promise<Caller | null>;
   filter: StreamFilter;
   after: StreamPoint;
@@ -72,7 +72,7 @@ type EventStreamsOptions = {
 class OpenStream {
   readonly request: StreamRequest;
   at: StreamPoint;
-  /** The reason for its end, sent as its last line; null: it is open. */
+  /** The reason for its end, sent as its last line, or null when it is open. */
   end: string | null = null;
   isWaiting = false;
   #wake: () => void = () => {};

@@ -1,7 +1,7 @@
 /**
  * Checks access to a route before the body is read, as its `config` (services.ts) requires: the key, its permission,
  * its domain, then type and size of the body. A route without `config` gets all checks, so an omission is safe.
- * Most operations take a session in place of a key (accounts/sessions/http-sessions.ts). The operator of this machine
+ * Most operations take a session instead of a key (accounts/sessions/http-sessions.ts). The operator of this machine
  * needs neither (socket/admin-requests.ts).
  */
 import type {
@@ -36,7 +36,7 @@ import type { App, HttpServices } from './services.ts';
 import { clientOf, plainAddress } from '../net/ip-addresses.ts';
 import { isInNetworks } from '../net/networks.ts';
 
-const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
+const NO_KEY = 'No API key was sent. Send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =
   'This is not an API key: keys begin with lh_live_ or lh_test_; it may be incomplete.';
 const OPERATORS_ONLY =

@@ -92,7 +92,7 @@ test('unknown, revoked and mistyped keys are 401, each failure counted', async (
       assert.equal(response.headers.get('www-authenticate'), 'Bearer');
       messages.set(header, message);
     }
-    assert.match(messages.get('') ?? '', /There is no API key/);
+    assert.match(messages.get('') ?? '', /No API key was sent/);
     assert.match(messages.get(`Bearer ${unknown}`) ?? '', /^The API key is not valid/);
   });
 });

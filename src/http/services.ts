@@ -105,7 +105,7 @@ type Pems = { cert: Buffer; key: Buffer };
 export type Certificate = {
   /** Returns a new object after the files have changed; null when there is no valid certificate. */
   pems(): Pems | null;
-  /** Returns the context of another certificate, for clients that ask for its name; null: none. */
+  /** Returns the context of another certificate, for clients that ask for its name, or null when there is none. */
   contextFor?(name: string): SecureContext | null;
 };
 

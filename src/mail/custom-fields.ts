@@ -132,7 +132,7 @@ export function checkCustomHeader(name: string, value: string): string | null {
   return words !== null && 'problem' in words ? words.problem : null;
 }
 
-/** Returns the words of a structured field, or a problem; null: the field is text. */
+/** Returns the words of a structured field, or a problem, or null when the field is text. */
 function structuredWords(name: string, value: string): ReturnType<Grammar> | null {
   const words = STRUCTURED.get(name.toLowerCase())?.(value, name) ?? null;
   if (words === null || 'problem' in words) return words;

@@ -12,14 +12,14 @@ import type { Address } from './address.ts';
 const EVENTS = ['SUCCESS', 'FAILURE', 'DELAY'] as const;
 export type NotifyEvent = (typeof EVENTS)[number];
 
-/** Parameters of MAIL; null: not given. */
+/** Parameters of MAIL, or null when not given. */
 export type MailDsn = { ret: 'FULL' | 'HDRS' | null; envid: string | null };
 /** Parameters of RCPT. `notify`: null when not given, empty for NEVER. `orcpt`: `type;xtext`. */
 export type RcptDsn = { notify: readonly NotifyEvent[] | null; orcpt: string | null };
 
 export type DsnRequest = MailDsn & {
   kind: 'request';
-  /** Receives the notices; null: the null reverse-path, or not an address. */
+  /** Receives the notices, or null for the null reverse-path or a text that is not an address. */
   sender: Address | null;
   recipients: Readonly<Record<Address, RcptDsn>>;
 };

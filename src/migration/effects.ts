@@ -25,9 +25,9 @@ export type Migration = {
   version: number;
   file: string;
   summary: string;
-  /** Why a backup is made first, from the line `-- Needs a backup first: <reason>`; null: none is made. */
+  /** Why a backup is made first, from the line `-- Needs a backup first: <reason>`, or null when none is made. */
   backupReason: string | null;
-  /** Code that does not know this migration stops before the next one; null: it continues. */
+  /** Code that does not know this migration stops before the next one, or continues when this is null. */
   schemaRequired: number | null;
   effects: TableEffect[];
 };

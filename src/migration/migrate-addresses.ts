@@ -180,7 +180,7 @@ update earlier_addresses set project_id = $1, environment = $2, email_id = $3`;
 /**
  * Processes the next batch of older mail. After the last one, the lists are changed once more, because a worker of an
  * older version that did not end in time may have added to them.
- * @returns number of processed emails; 0: another machine is processing; null: nothing is left
+ * @returns number of processed emails, 0 when another machine is processing, or null when nothing is left
  */
 export function keyEarlierMail(
   db: Pick<Database, 'transaction'>,

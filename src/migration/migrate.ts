@@ -67,7 +67,7 @@ export type MigrationResult = {
 export type MigrateOptions = AbortOptions & {
   nowMs: number;
   acceptAnyDurability: boolean;
-  /** Why an empty database must not become an installation (database/server/database-note.ts); null: it may. */
+  /** Why an empty database must not become an installation (database/server/database-note.ts), or null when it may. */
   newDatabaseProblem?: string | null;
   /**
    * For a service. The key must be the key of the database. The login role of workers is derived from it
@@ -100,7 +100,7 @@ export async function migrate(
   address: DatabaseAddress,
   options: MigrateOptions,
 ): Promise<MigrationResult> {
-  const { silence, signal, secretKey: secretKeyPlace } = options;
+  const { silence, signal, secretKey: secretKeyLocation } = options;
   const connect = () => connectAsOwner(address, 'migrate', { silence, signal });
   const client = await connect();
   const db = clientQueries(client);
@@ -113,11 +113,11 @@ export async function migrate(
     await db.query('set lock_timeout = 0');
     await lockMigrations(db);
     await refuseUnusable(db);
-    if (secretKeyPlace !== undefined) await checkSecretKey(db, secretKeyPlace);
+    if (secretKeyLocation !== undefined) await checkSecretKey(db, secretKeyLocation);
     const applied = await applyMigrations(db, address, options);
     // Still under the lock: when several nodes begin on an empty database, one creates the key.
     const secretKey =
-      secretKeyPlace === undefined ? null : await readOrCreateSecretKey(db, secretKeyPlace);
+      secretKeyLocation === undefined ? null : await readOrCreateSecretKey(db, secretKeyLocation);
     const role = await makeAppRole(db);
     if (role === null || secretKey === null) return { ...applied, role, login: null, secretKey };
     await db.query('reset role');
@@ -303,7 +303,7 @@ async function waitForOlderNodes(
     silentS = workers.some(({ id, beat }) => heartbeats.get(id) !== beat) ? 0 : silentS + 1;
     if (workers.length === 0 || silentS >= OLDER_NODES_SILENT_S) return;
     if (second === 0) {
-      log(`${workers.length} workers of an older version end before the next migration`);
+      log(`waiting for ${workers.length} workers of an older version to stop before the next migration`);
     }
     heartbeats = new Map(workers.map(({ id, beat }) => [id, beat]));
     await pause(1_000, null, { signal });

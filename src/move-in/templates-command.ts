@@ -37,7 +37,7 @@ export function describeImport(templates: Command, cli: Cli): void {
         .makeOptionMandatory(),
     )
     .option('--name <name>', 'display name (default: that of the file)', parseName)
-    .option('--alias <alias>', 'name to use in place of the id')
+    .option('--alias <alias>', 'name to use instead of the id')
     .option('--subject <subject>', 'subject, in the same language')
     .option('--text-file <file>', 'content as plain text, in the same language')
     .option(

@@ -17,7 +17,7 @@ export function sealDestination(secrets: SecretBox, to: Destination): Buffer {
 }
 
 export function openDestination(secrets: SecretBox, sealed: Buffer): Destination {
-  return JSON.parse(secrets.open(sealed, ROW)) as Destination; // only we can have sealed it
+  return JSON.parse(secrets.open(sealed, ROW)) as Destination; // only this installation has the key that sealed it
 }
 
 export function destinationOf(url: string | null, instance: string): Destination {

@@ -24,7 +24,7 @@ export type UndoOptions = {
   oldName: string;
   /** The address of the old database, for nodes that come back (move/fence-store.ts). */
   sealed: Buffer;
-  /** Returns the address of the new database, which is sealed in the old one; null: it is given up. */
+  /** Returns the address of the new database, which is sealed in the old one, or null when it is given up. */
   openNew: (departure: Departure) => Promise<DatabaseAddress | null>;
 };
 

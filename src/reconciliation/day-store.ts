@@ -101,7 +101,7 @@ export type ReconciliationSummary = {
   through: string;
   today: string;
   from: string;
-  /** When the last run had checked everything that was due; null: never. */
+  /** When the last run had checked everything that was due, or null when none has. */
   finishedAt: Date | null;
   differing: number;
   waiting: number;

@@ -70,7 +70,7 @@ listed as (
 )
 select day::text from next`;
 
-/** Makes the next day that is over due, for its projects. @returns the day; null: there is none */
+/** Makes the next day that is over due, for its projects. @returns the day, or null when there is none */
 export async function scheduleNextDay(db: Queryable): Promise<string | null> {
   const [row] = await db.query<{ day: string }>(SCHEDULE_NEXT_DAY);
   return row?.day ?? null;

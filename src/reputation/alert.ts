@@ -25,7 +25,7 @@ export const DEFAULT_ALERT_RULE: AlertRule = {
   pauses: false,
 };
 
-/** A project's settings; null: the default. */
+/** A project's settings, or null for the default. */
 export type ProjectAlertRule = {
   isOn: boolean;
   bouncesPpm: number | null;
@@ -48,7 +48,7 @@ export function effectiveAlertRule(own: ProjectAlertRule | undefined): AlertRule
 /** Recipients of the last 24 hours. `ended` counts delivered, sent, bounced and failed. */
 export type OutcomeCounts = { ended: number; bounced: number; complained: number };
 
-/** An active alert. `belowForMs`: time since the share became clearly lower; null: it is not lower. */
+/** An active alert. `belowForMs`: time since the share became clearly lower, or null when it is not lower. */
 export type ActiveAlert = { isPaused: boolean; belowForMs: number | null };
 
 export type AlertChange = 'raises' | 'recovers' | 'gets_better' | 'gets_worse' | 'stays';

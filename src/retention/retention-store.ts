@@ -35,7 +35,7 @@ const FIND_RETENTION = `
 select retention_content_h as "contentH", retention_metadata_h as "metadataH"
   from projects where id = $1`;
 
-/** Returns the project's own settings; null: the installation's setting. */
+/** Returns the project's own settings, each null when the installation's setting applies. */
 export async function findRetention(db: Queryable, projectId: string): Promise<Retention> {
   const [row] = await db.query<Retention>(FIND_RETENTION, [projectId]);
   return row ?? { contentH: null, metadataH: null };

@@ -21,7 +21,7 @@ import {
 
 export type SecretKeyLocation = {
   dataDir: string;
-  /** LETTERHAUS_SECRET_KEY; null: the key is in the data directory. */
+  /** LETTERHAUS_SECRET_KEY, or null when the key is in the data directory. */
   configured: string | null;
 };
 

@@ -55,7 +55,7 @@ export type ServiceDatabase = AsyncDisposable & {
   address: DatabaseAddress;
   /** Log-in of the workers, and the role that they set afterwards. */
   login: { address: DatabaseAddress; role: string | null };
-  /** System user of the workers; null: the user that started the service, who is not root. */
+  /** System user of the workers, or null for the user that started the service, who is not root. */
   workerUser: User | null;
   secretKey: string;
   instance: string;

@@ -68,7 +68,7 @@ export type ReadyInfo = {
 };
 
 type RunOptions = {
-  /** Number of workers; null: one per core. */
+  /** Number of workers, or null for one per core. */
   workers: number | null;
   only: readonly WorkerPart[] | null;
   onReady(info: ReadyInfo): void;

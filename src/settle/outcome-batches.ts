@@ -5,7 +5,7 @@
  * Guarantee: an outcome is stored exactly once or fenced off: it counts only while its queue row has this lease and
  * this claim. While the database is unavailable the batch is repeated, which is safe because a second write is fenced
  * off. Outcomes that the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their
- * work is repeated. `health` therefore tells senders to stop while outcomes cannot be stored.
+ * work is repeated. Senders therefore stop while `health` is stalled.
  */
 import { DatabaseUnavailable, sqlStateOf, whenAvailable } from '../database/database.ts';
 import { GroupCommit, type GroupCommitOptions } from '../database/group-commit.ts';

@@ -8,7 +8,7 @@ import { waitAtMost } from '../lib/at-most.ts';
 const STALLED_AFTER_MS = 2_000;
 
 export class SettleHealth {
-  /** Resolved when the next batch is stored; null: settling is not stalled. */
+  /** Resolved when the next batch is stored, or null when settling is not stalled. */
   #recovered: PromiseWithResolvers<void> | null = null;
   #timer: NodeJS.Timeout | undefined;
 

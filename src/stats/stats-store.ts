@@ -281,7 +281,7 @@ export type StatsQuery = StatsRange & {
   domain: string | null;
 };
 
-/** Returns rows in order of period and value; null: more than STATS_ROWS_MAX rows. */
+/** Returns rows in order of period and value, or null when there are more than STATS_ROWS_MAX rows. */
 export async function readStats(
   db: Queryable,
   { projectId, environment }: Scope,

@@ -96,9 +96,9 @@ function describeEntry(address: string, found: Suppression | null): string {
   const until = end === null ? '' : `, until ${shortTime(end)}`;
   const because = source === null ? '' : `, because of email ${source}`;
   const still = found.simulated
-    ? ' It is an address of the simulator and gets mail all the same.'
+    ? ' It is a simulator address, so it still gets mail.'
     : '';
-  return `${address} is suppressed since ${shortTime(since)} (${reason})${until}${because}.${still}`;
+  return `${address} has been suppressed since ${shortTime(since)} (${reason})${until}${because}.${still}`;
 }
 
 function historyTable(cli: Cli, history: readonly SuppressionChange[]): string {

@@ -26,7 +26,7 @@ const name = label(100).meta({
 
 const alias = doc(
   z.string().regex(ALIAS, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first'),
-  'Name for use in place of the id, unique in its project and environment.',
+  'Name for use instead of the id, unique in its project and environment.',
   'receipt',
 );
 
@@ -209,7 +209,7 @@ export const emailTemplate = doc(
       z.record(z.string(), z.unknown()).describe('Values of the variables, by name.'),
     ),
   }),
-  'Renders subject, html and text from the published version of a template, in place of `html` and `text`. A ' +
+  'Renders subject, html and text from the published version of a template, instead of `html` and `text`. A ' +
     '`subject` of the email replaces that of the template and is not rendered.',
   { id: 'receipt', variables: { name: 'Jo' } },
 );

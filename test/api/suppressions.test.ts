@@ -171,7 +171,7 @@ test('only bounces about the mailbox and complaints add to the list, and the lis
     '--mode',
     'test',
   );
-  assert.match(stdout, /address of the simulator and gets mail all the same/);
+  assert.match(stdout, /It is a simulator address, so it still gets mail/);
 });
 
 test('mail to a suppressed address of the simulator still has its outcome', async () => {

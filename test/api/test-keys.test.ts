@@ -1,4 +1,4 @@
-/** Test keys: everything is the same, except that a simulator answers in place of a mail server. */
+/** Test keys: everything is the same, except that a simulator answers instead of a mail server. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { EMAIL } from '../support/api.ts';

@@ -79,7 +79,7 @@ test('with a second factor the password is not enough, and a code works once', a
   assert.equal((await signIn()).status, 200);
 });
 
-test('a recovery code works once in place of a code', async () => {
+test('a recovery code works once instead of a code', async () => {
   const { codes } = await switchOn();
   assert.equal(codes.length, 10);
   const [code = ''] = codes;

@@ -58,7 +58,7 @@ test('the link of the first start creates the owner, who sees an email appear as
   screens = page.url().replace(/\/emails$/, '');
 });
 
-test('a member who signs out sees nothing more, and with the password the page that they requested', async () => {
+test('after signing out a member sees nothing, and signing in leads to the requested page', async () => {
   await using open = await takePage(browser, service);
   const { page } = open;
   await page.goto(HOME);
@@ -114,7 +114,7 @@ test('an email is found by its address, and its page says what happened to it', 
   assert.deepEqual(open.strangers, []);
 });
 
-test('an open email follows what happens to it, and is canceled', async () => {
+test('the page of an email updates as it is sent, and cancels it', async () => {
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();

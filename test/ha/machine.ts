@@ -19,7 +19,7 @@ export type Account = { uid: number; gid: number };
 type MachineOptions = {
   /** From 1 on: db1 has the address 10.0.0.11 in the files. */
   number: number;
-  /** The network of the check in place of 10.0.0: `127.9.8`. */
+  /** The network of the check instead of 10.0.0: `127.9.8`. */
   network: string;
   folder: string;
   programs: Programs;

@@ -25,7 +25,7 @@ export type FakeReply =
       /** The reply starts after this time. */
       afterMs?: number;
       reply?: string;
-      /** Raw bytes in place of a reply. `times` repeats them until the client disconnects. */
+      /** Raw bytes instead of a reply. `times` repeats them until the client disconnects. */
       raw?: string | Buffer;
       times?: number;
       /** Sends a byte at a time, this many milliseconds apart. */

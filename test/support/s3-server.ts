@@ -17,7 +17,7 @@ export const ACCESS = {
   region: 'eu-central-1',
 };
 
-/** A fault in place of the response to a request. */
+/** A fault instead of the response to a request. */
 export type S3Fault =
   /** The connection stays open and silent. */
   | 'hang'

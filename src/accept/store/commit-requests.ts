@@ -17,7 +17,7 @@ export type CommitOptions = Pick<
   FastPathOptions,
   'limit' | 'recipientLimit' | 'lockTimeoutMs' | 'onWebhooksQueued'
 > & {
-  /** Returns this worker's lease; null: it has none, and accepted recipients wait in the queue table. */
+  /** Returns this worker's lease, or null when it has none and accepted recipients wait in the queue table. */
   leaseId: () => string | null;
   /** Called for emails that may be stored under this worker's lease, before the result is known. */
   onUnknown: (emails: readonly QueuedEmail[]) => void;
@@ -34,7 +34,7 @@ type StorePath<Rows> = (
 ) => Promise<Rows[]>;
 
 /**
- * Returns the rows of each request; null: nothing was stored, and the full path decides the request.
+ * Returns the rows of each request, or null when nothing was stored and the full path decides the request.
  * @throws DatabaseUnavailable when nothing was stored
  */
 export function commitOnFastPath(

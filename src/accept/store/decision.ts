@@ -39,7 +39,7 @@ export type EmailFacts = {
   /** Shared by all emails of a project and environment. */
   window: LimitWindow;
   suppressed: readonly RecipientSuppression[];
-  /** The earlier request with the idempotency key; null: none within 24 hours. */
+  /** The earlier request with the idempotency key, or null when there was none within 24 hours. */
   earlierRequest: { fingerprint: string; response: string } | null;
 };
 
@@ -177,8 +177,8 @@ export function tlsOf({ tls }: NewEmail, { domain }: EmailFacts): Email['tls'] {
 }
 
 /**
- * Returns the stored form of the tracking (mail/links/tracking-link.ts); null: no tracking, or it is impossible.
- * TRACKING in fast-path-sql.ts is the same rule in SQL; fast-path.test.ts compares both.
+ * Returns the stored form of the tracking (mail/links/tracking-link.ts), or null without tracking or when it is
+ * impossible. TRACKING in fast-path-sql.ts is the same rule in SQL; fast-path.test.ts compares both.
  */
 export function storedTracking({ tracking }: NewEmail, { domain }: EmailFacts): string | null {
   if (tracking.base === null) return null;
@@ -193,7 +193,7 @@ export function isHandedOver({ mayHandOver }: NewEmail, { facts }: Decision): bo
   return mayHandOver && facts.domain?.isPaused === false;
 }
 
-/** @param options.leaseId the lease under which accepted recipients are stored; null: none */
+/** @param options.leaseId the lease under which accepted recipients are stored, or null when there is none */
 export function resultsOf(
   emails: readonly NewEmail[],
   decisions: readonly Decision[],

@@ -51,7 +51,7 @@ export function isForFastPath(email: NewEmail): boolean {
 
 /**
  * Stores emails for which `isForFastPath` holds, in one transaction.
- * @returns one row per email, in order; null: skipped, for the full path to decide
+ * @returns one row per email, in order, null for an email that the full path has to decide
  */
 export async function storeEmailsFast(
   db: Queryable,

@@ -29,7 +29,7 @@ import type { ConfiguredLimits, LimitDemand } from './limits/limit-windows.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 
 export type FullPathOptions = InsertOptions & {
-  /** The lease under which accepted recipients are stored; null: they wait in the queue table. */
+  /** The lease under which accepted recipients are stored, or null when they wait in the queue table. */
   leaseId: string | null;
   onBlocksFound?: (scope: Scope) => void;
 };

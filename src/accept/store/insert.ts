@@ -45,7 +45,7 @@ import { namedParameters } from '../../database/parameters/named-parameters.ts';
 
 const FACTS_AGE_MAX = `interval '5 seconds'`;
 
-/** `leaseId` is the lease under which the recipients are stored; null: they wait in the queue table. */
+/** `leaseId` is the lease under which the recipients are stored, or null when they wait in the queue table. */
 export type Accepted = { email: NewEmail; decision: Decision; leaseId: string | null };
 
 /**

@@ -88,17 +88,17 @@ export type EmailResult = {
   fingerprint: string | null;
   domainId: string | null;
   dualSigned: boolean;
-  /** The email's setting, else its domain's; null: opportunistic. */
+  /** The email's setting, else its domain's, or null for opportunistic TLS. */
   tls: Email['tls'];
   tracking: Tracking;
   createdAt: Date;
   /** Positions of suppressed recipients. These recipients end at once. */
   suppressedPositions: readonly number[];
-  /** The lease under which the recipients are stored; null: they wait in the queue table. */
+  /** The lease under which the recipients are stored, or null when they wait in the queue table. */
   leaseId: string | null;
   /**
-   * State of the limit on recipients if it refuses, else of the limit on emails; null: unknown, because the row was
-   * read after a lost connection.
+   * State of the limit on recipients if it refuses, else of the limit on emails, or null when it is unknown, because
+   * the row was read after a lost connection.
    */
   limit: LimitState | null;
 };
@@ -130,15 +130,15 @@ export function emailsOf(request: AcceptRequest): readonly NewEmail[] {
   return isBatch(request) ? request.emails : [request];
 }
 
-/** Returns a key that repeated requests share. The store accepts one of them; null: no idempotency key. */
+/** Returns a key that repeated requests share, or null without an idempotency key. The store accepts one of them. */
 export function idempotencyKeyOf(request: AcceptRequest): string | null {
   if (request.idempotency === null) return null;
   return `${scopeKey(request)} ${request.idempotency.key}`;
 }
 
 /**
- * Returns the key of repeated requests; null: without an idempotency key. Includes the API key, because a revoked key's
- * refusal must not apply to a request with another key.
+ * Returns the key of repeated requests, or null without an idempotency key. Includes the API key, because a revoked
+ * key's refusal must not apply to a request with another key.
  */
 export function repeatKeyOf(request: AcceptRequest): string | null {
   const key = idempotencyKeyOf(request);

@@ -142,12 +142,12 @@ async function update(
   const { name } = options;
   const change = { ...(name !== undefined && { name }), ...listsOf(options) };
   if (Object.keys(change).length === 0) {
-    const failed = 'Nothing is to change: give --name, --network, --sender or --recipient.';
+    const failed = 'Nothing to change: set --name, --network, --sender or --recipient.';
     return { failed, code: 'validation_error', exitCode: 2 };
   }
   const id = await findId(api, options, idOrKey);
   const changed = await explainNotFound(api.byId.apiKeys.update(id, change), noKeyMessage(id));
-  const lines = [`Key ${id} is changed.`, ...limitLines(changed), ...warningLines(changed)];
+  const lines = [`Changed key ${id}.`, ...limitLines(changed), ...warningLines(changed)];
   return { data: changed, text: lines.join('\n') };
 }
 
@@ -201,14 +201,14 @@ async function rotate(
   const until = shortTime(rotated.replaces.expires_at);
   return {
     data: { ...rotated, project_id: await findProjectId(api) },
-    text: `${rotated.key}\n\nThis ${rotated.environment} key is shown only now (id ${rotated.id}). The old key expires at ${until}.`,
+    text: `${rotated.key}\n\nThis ${rotated.environment} key is shown only once (id ${rotated.id}). The old key expires at ${until}.`,
   };
 }
 
 async function revoke(api: Api, options: ApiOptions, [idOrKey]: [string]): Promise<CommandResult> {
   const id = await findId(api, options, idOrKey);
   const revoked = await explainNotFound(api.byId.apiKeys.revoke(id), noKeyMessage(id));
-  return { data: { ...revoked, revoked: true }, text: `Key ${id} is revoked.` };
+  return { data: { ...revoked, revoked: true }, text: `Revoked key ${id}.` };
 }
 
 async function findProjectId(api: Api): Promise<string> {

@@ -222,7 +222,7 @@ async function remove(
   if (refusal !== null) return refusal;
   return {
     data: await client.members.remove(member.id),
-    text: `${member.email} is removed. API keys that the member created stay.`,
+    text: `Removed ${member.email}. API keys that the member created stay.`,
   };
 }
 

@@ -73,7 +73,7 @@ const ROLE_AND_PROJECTS = refuseFields([
 /**
  * Returns the rights to store: a role in all projects, or roles in some, with which the role in the organization is
  * viewer. Nobody gets all projects by leaving something out.
- * @param before the present rights; null: an invitation has none
+ * @param before the present rights, or null for an invitation, which has none
  */
 async function parseRights(
   db: Queryable,

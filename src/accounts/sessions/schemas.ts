@@ -76,7 +76,7 @@ export const recoveryCodes = z
     object: z.literal('recovery_codes'),
     recovery_codes: doc(
       z.array(z.string().meta({ examples: ['abcd-efgh-2345-6723'] })),
-      'Recovery codes. Each one works once in place of a code from the app. They are returned only here.',
+      'Recovery codes. Each one works once instead of a code from the app. They are returned only here.',
     ),
   })
   .meta({ id: 'RecoveryCodes' });

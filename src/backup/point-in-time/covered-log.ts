@@ -17,7 +17,7 @@ export const coveredFolder = (series: string): string => `${series}/covered`;
 
 /**
  * Appends a line. The caller has stored the WAL before.
- * @param last the part that contains the line before; null: a new part begins
+ * @param last the part that contains the line before, or null when a new part begins
  */
 export async function appendCovered(
   place: ArchivePlace,

@@ -16,7 +16,7 @@ type HoldWatchOptions = {
   log: Pick<Logger, 'info' | 'warn'>;
 };
 
-/** @param hold at the start of the service; null: there is none */
+/** @param hold at the start of the service, or null when there is none */
 export function watchHold(hold: Hold | null, { db, pool, log }: HoldWatchOptions): Disposable {
   let timer: NodeJS.Timeout | undefined;
   const poll = async (): Promise<void> => {

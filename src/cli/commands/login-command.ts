@@ -60,7 +60,7 @@ export function describeLogout(logout: Command, cli: Cli): void {
     run: () => {
       removeProfile(cli.env);
       const data = { object: 'logout', file: profileFile(cli.env) };
-      return Promise.resolve({ data, text: 'The saved service is removed.' });
+      return Promise.resolve({ data, text: 'Removed the saved service.' });
     },
   });
 }

@@ -202,5 +202,5 @@ function nodesText(cli: Cli, nodes: readonly NodeReport[]): string {
 function fateOf({ isRunning, isOwn, ends }: NodeReport): string {
   if (!isRunning) return 'does not answer';
   if (isOwn) return 'is upgraded';
-  return ends ? 'ends' : 'goes on';
+  return ends ? 'ends' : 'keeps running';
 }

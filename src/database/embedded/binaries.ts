@@ -51,7 +51,7 @@ export const DEFAULT_SEARCH: EngineSearch = {
 /**
  * Returns the package if it is installed, else a PostgreSQL of the host: the version that created the cluster, or the
  * newest.
- * @param clusterMajor version of the existing cluster; null: there is none
+ * @param clusterMajor version of the existing cluster, or null when there is none
  */
 export function findEngine(search: EngineSearch, clusterMajor: number | null): EngineSource {
   const found = findPackage(search) ?? findOnHost(search, clusterMajor);

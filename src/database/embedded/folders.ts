@@ -20,7 +20,7 @@ export type Owner = { uid: number; gid: number };
  */
 const PARALLEL_FILES = 16;
 
-/** Creates a 0700 folder that belongs to the given user; null: to the user of this process. */
+/** Creates a 0700 folder that belongs to the given user, or to the user of this process when that is null. */
 export function createPrivateFolder(folder: string, owner: Owner | null): void {
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o700);

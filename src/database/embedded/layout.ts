@@ -186,7 +186,7 @@ export function removeDataDir(folder: string, closedParentHome = CLOSED_PARENT_H
   }
 }
 
-/** Returns the first folder of the path that a user without rights cannot enter; null: none. */
+/** Returns the first folder of the path that a user without rights cannot enter, or null when there is none. */
 function findClosedFolder(folder: string): string | null {
   const parent = dirname(folder);
   const above = parent === folder ? null : findClosedFolder(parent);

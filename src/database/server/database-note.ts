@@ -24,7 +24,7 @@ export function writeDatabaseNote(dataDir: string, databaseName: string): void {
   renameSync(temporaryFile, join(dataDir, NOTE_FILE));
 }
 
-/** Returns why this data directory must not get a new database, as a sentence; null: it may. */
+/** Returns why this data directory must not get a new database, as a sentence, or null when it may get one. */
 export function findNewDatabaseProblem(dataDir: string): string | null {
   const databaseName = readNote(dataDir);
   if (databaseName === null) return null;

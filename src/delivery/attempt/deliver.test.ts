@@ -301,7 +301,7 @@ test('while the uplink is down, a failure blames us once, counts no attempt and 
     query: async <Row>() => [{ isSuppressed: false, isDomainDeleted: false, ...reason }] as Row[],
     transaction: () => assert.fail('no mailbox is full'),
   };
-  connections.receive([{ kind: 'host', address: mx.address, deadForMs: 0 }]);
+  connections.receive([{ kind: 'host', address: mx.address, skippedForMs: 0 }]);
   const again = deliverTo(mx, delivery, settled, { connections, db });
   assert.deepEqual(await again(delivery, new Cutoff()), { kind: 'release', delayMs: 1_000 });
   assert.equal(settled.length, 1);
@@ -321,5 +321,5 @@ test('an attempt that began while the uplink was down does not count against the
   hangUp.resolve();
   assert.deepEqual(await delivered, { kind: 'settled' });
   assert.equal((settled[0]!.reason as { blame: string }).blame, 'us');
-  assert.equal(connections.deadForMs(mx.address), 0);
+  assert.equal(connections.skippedForMs(mx.address), 0);
 });

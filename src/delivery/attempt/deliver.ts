@@ -6,7 +6,7 @@
  * defer or release. `withoutRepeatedDeferral` turns each `defer` into `settle`, or into `release` when its reason is
  * already stored. The dispatcher gets a DeliverResult: settled, or released with a delay.
  *
- * Test mail takes the same steps, except that simulator.ts replies in place of a server. It cannot reach a network.
+ * Test mail takes the same steps, except that simulator.ts replies instead of a server. It cannot reach a network.
  */
 import { inSpan, isTracing, type OpenSpan, type SpanOptions } from '../../lib/tracing/spans.ts';
 import { domainOf } from '../../mail/address.ts';

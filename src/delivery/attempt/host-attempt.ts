@@ -16,7 +16,7 @@ import type { TlsRule } from '../../net/tls/tls-rule.ts';
 import type { SmtpTarget } from '../route/smtp-target.ts';
 import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';
 import type { AttemptResult, Via } from './outcome.ts';
-import type { RouteAttempt, Send } from './route-attempt.ts';
+import type { AttemptContext, Send } from './attempt-context.ts';
 
 export type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
 /** The rule for a host that may be tried. */
@@ -30,8 +30,8 @@ type FailedSession = Exclude<Acquired, { kind: 'ready' }>;
 type HostAttemptOptions = {
   connections: SmtpConnections;
   rule: UsableRule;
-  route: RouteAttempt;
-  /** True while other addresses of the route are left. */
+  context: AttemptContext;
+  /** True while other addresses of the domain are left. */
   hasOthers: boolean;
 };
 
@@ -55,11 +55,11 @@ export class HostAttempt {
     server: Pick<SmtpTarget, 'provider' | 'host' | 'address'>,
     options: HostAttemptOptions,
   ) {
-    const { rule, route } = options;
+    const { rule, context } = options;
     this.#options = options;
     this.#where = { mx: server.host, ip: server.address, tls_policy: rule.policy };
-    this.#target = firstTarget(server, rule, route);
-    this.#needsNewSession = route.withMessage !== null;
+    this.#target = firstTarget(server, rule, context);
+    this.#needsNewSession = context.withMessage !== null;
   }
 
   async run(): Promise<HostResult | Unavailable> {
@@ -71,9 +71,9 @@ export class HostAttempt {
 
   /** Returns null when the host is tried again, with another target or a new session. */
   async #tryTarget(): Promise<HostResult | Unavailable | null> {
-    const { connections, hasOthers, route } = this.#options;
-    const { transaction, untilExpiryMs, slot } = route;
-    route.progress.session = { via: this.#viaWith(null), source: '' };
+    const { connections, hasOthers, context } = this.#options;
+    const { transaction, untilExpiryMs, slot } = context;
+    context.progress.server = { via: this.#viaWith(null), source: '' };
     const acquired = await connections.acquire(this.#target, {
       transaction,
       untilExpiryMs,
@@ -93,14 +93,14 @@ export class HostAttempt {
       this.#tooManyConnectionsCount += 1;
       return null;
     }
-    const isGivenUp = this.#options.route.slot?.signal.aborted === true;
+    const isGivenUp = this.#options.context.slot?.signal.aborted === true;
     if (isGivenUp && failure.kind === 'failed') {
       return { ...failure, inDoubt: false, via: this.#viaWith(null) };
     }
     const easier = easierTarget(this.#target, failure);
     const mustWait = lacksExpectedTls(this.#target, failure);
     if (easier?.tls === 'off' || mustWait) {
-      this.#options.route.tlsMemory.recordFailure(this.#target.host);
+      this.#options.context.tlsMemory.recordFailure(this.#target.host);
     }
     if (easier !== null) {
       this.#target = easier;
@@ -115,12 +115,12 @@ export class HostAttempt {
 
   #reportFailure(failure: FailedSession): void {
     if (failure.kind !== 'failed') return;
-    const { connections, rule, route } = this.#options;
+    const { connections, rule, context } = this.#options;
     if (failure.phase === 'tls' || failure.cause === 'tls') {
-      route.onTls(rule, failure.tlsResult ?? 'validation-failure');
+      context.onTls(rule, failure.tlsResult ?? 'validation-failure');
     }
-    if (isDead(failure) && !hasUplinkRecovered(connections, route)) {
-      connections.markDead(this.#target.address, { timedOut: failure.cause === 'timeout' });
+    if (isUnreachable(failure) && !hasUplinkRecovered(connections, context)) {
+      connections.skipAddress(this.#target.address, { timedOut: failure.cause === 'timeout' });
     }
   }
 
@@ -131,11 +131,11 @@ export class HostAttempt {
 
   async #sendOn(ready: ReadySession): Promise<HostResult | Unavailable | null> {
     const { session, source, isReused = false, isAnnounced = false } = ready;
-    const { route } = this.#options;
-    route.slot?.markGreeted();
+    const { context } = this.#options;
+    context.slot?.markGreeted();
     if (!isReused) this.#noteTls(session.tls);
     const via = this.#viaWith(session.tls);
-    route.progress.session = { via, source };
+    context.progress.server = { via, source };
     const sent = await this.#send(session);
     const isSessionAtFault = sent.kind !== 'unavailable' && isReused && isAboutTheSession(sent);
     session.release(!isSessionAtFault);
@@ -150,7 +150,7 @@ export class HostAttempt {
   }
 
   async #send(session: ReadySession['session']): Promise<TransactionResult | Unavailable> {
-    const { transaction, withMessage } = this.#options.route;
+    const { transaction, withMessage } = this.#options.context;
     const send: Send = () => session.send(transaction);
     try {
       return await (withMessage === null ? send() : withMessage(send));
@@ -162,10 +162,10 @@ export class HostAttempt {
 
   /** Remembers that TLS worked, and counts the result of a new session for TLS reports. */
   #noteTls(tls: SmtpTlsFacts | null): void {
-    const { rule, route } = this.#options;
+    const { rule, context } = this.#options;
     const { host, reducedHello: reduced = false } = this.#target;
-    if (tls !== null) route.tlsMemory.recordSuccess(host, { reduced });
-    route.onTls(rule, rule.problem ?? tlsResultOf(this.#target, rule, tls));
+    if (tls !== null) context.tlsMemory.recordSuccess(host, { reduced });
+    context.onTls(rule, rule.problem ?? tlsResultOf(this.#target, rule, tls));
   }
 
   #noteReply(
@@ -188,7 +188,7 @@ export class HostAttempt {
 /** Returns whether the uplink was down for some of the attempt and is up now, so that the server is not to blame. */
 export function hasUplinkRecovered(
   { uplink }: SmtpConnections,
-  { progress }: Pick<RouteAttempt, 'progress'>,
+  { progress }: Pick<AttemptContext, 'progress'>,
 ): boolean {
   return !uplink.isDown && uplink.wasDownSince(progress.startedMs);
 }
@@ -196,7 +196,7 @@ export function hasUplinkRecovered(
 function firstTarget(
   server: Pick<SmtpTarget, 'provider' | 'host' | 'address'>,
   rule: UsableRule,
-  { tlsMemory }: RouteAttempt,
+  { tlsMemory }: AttemptContext,
 ): SmtpTarget {
   const { host } = server;
   const reduced = tlsMemory.needsReduced(host) ? { reducedHello: true } : {};
@@ -226,7 +226,7 @@ function lacksExpectedTls(
   return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);
 }
 
-function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
+function isUnreachable({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
   return phase === 'connect' || (phase === 'greeting' && cause === 'timeout');
 }
 

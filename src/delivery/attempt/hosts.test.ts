@@ -65,7 +65,7 @@ async function send(
     untilExpiryMs: 3600_000,
     progress: {
       startedMs: TEST_WORLD.monotonicMs(),
-      session: { via: { mx: null, ip: null, tls: null, tls_policy: 'none' }, source: '' },
+      server: { via: { mx: null, ip: null, tls: null, tls_policy: 'none' }, source: '' },
     },
     checkServer: async () => null,
     slot: undefined,

@@ -1,7 +1,7 @@
 /**
  * Tries the hosts of a domain in their order, a session and then a transaction each, until one replies.
  *
- * A host is skipped for the next one if it cannot be reached, refuses in its greeting, or does not keep its TLS rule
+ * A host is skipped for the next one if it cannot be reached, refuses in its greeting, or breaks its TLS rule
  * (net/tls/tls-rule.ts). A reply about the message is final for the attempt. After the final dot no further host is
  * tried, because the message may have been delivered (RFC 5321 §4.2.5). Hosts that failed to reply in the last
  * minutes are skipped. If that is all of them, the delivery is released and no attempt is counted.
@@ -22,7 +22,7 @@ import {
   type UsableRule,
 } from './host-attempt.ts';
 import type { AttemptResult } from './outcome.ts';
-import type { RouteAttempt } from './route-attempt.ts';
+import type { AttemptContext } from './attempt-context.ts';
 
 type KnownHosts = Extract<MailHosts, { kind: 'hosts' }>;
 type BarredRule = Extract<TlsRule, { mode: 'barred' }>;
@@ -37,16 +37,16 @@ const SESSIONS_MAX = 2;
 
 const NO_ADDRESS: AttemptResult = {
   kind: 'unroutable',
-  route: { kind: 'temporary', message: 'No host of the recipient has an address.' },
+  noHosts: { kind: 'temporary', message: 'No host of the recipient has an address.' },
 };
 
 export async function tryHosts(
   hosts: MailHosts,
   connections: SmtpConnections,
-  route: RouteAttempt,
+  context: AttemptContext,
 ): Promise<AttemptResult | Unavailable> {
-  if (hosts.kind !== 'hosts') return { kind: 'unroutable', route: hosts };
-  return new HostSequence(hosts, connections, route).run();
+  if (hosts.kind !== 'hosts') return { kind: 'unroutable', noHosts: hosts };
+  return new HostSequence(hosts, connections, context).run();
 }
 
 /** Returns the provider of the host that replied. A domain may list hosts of other providers after its own. */
@@ -57,7 +57,7 @@ export function providerAt({ hosts, provider }: KnownHosts, hostName: string | n
 class HostSequence {
   readonly #hosts: KnownHosts;
   readonly #connections: SmtpConnections;
-  readonly #route: RouteAttempt;
+  readonly #context: AttemptContext;
   #last: HostResult | null = null;
   /** The refusal for want of SMTPUTF8. Another server may have it, even one that is unreachable now. */
   #lackingSmtpUtf8: HostResult | null = null;
@@ -66,26 +66,26 @@ class HostSequence {
   #blockedServer: BlockedServer | null = null;
   readonly #silentAddresses = new Map<string, string[]>();
 
-  constructor(hosts: KnownHosts, connections: SmtpConnections, route: RouteAttempt) {
+  constructor(hosts: KnownHosts, connections: SmtpConnections, context: AttemptContext) {
     this.#hosts = hosts;
     this.#connections = connections;
-    this.#route = route;
+    this.#context = context;
   }
 
   async run(): Promise<AttemptResult | Unavailable> {
-    const candidates = candidatesOf(this.#hosts, this.#connections, this.#route);
+    const candidates = candidatesOf(this.#hosts, this.#connections, this.#context);
     for (const [index, candidate] of candidates.entries()) {
       const hasOthers = index < candidates.length - 1;
       const result = await this.#tryCandidate(candidate, hasOthers);
       if (result === null) continue;
-      if (this.#route.slot?.signal.aborted === true) return result; // given up
+      if (this.#context.slot?.signal.aborted === true) return result; // given up
       if (isAboutTheMessage(result) || this.#sessions >= SESSIONS_MAX) break;
     }
     this.#reportSilence();
     return this.#last ?? this.#resultWithoutReply();
   }
 
-  /** Returns the result of the host; null: it was not tried, or another one may do better. */
+  /** Returns the result of the host, or null when it was not tried or another one may do better. */
   async #tryCandidate(candidate: Candidate, hasOthers: boolean): Promise<HostResult | null> {
     const { host, provider, address, rule } = candidate;
     if (rule.mode === 'barred') {
@@ -100,7 +100,7 @@ class HostSequence {
   }
 
   #skipBarred(host: string, rule: BarredRule): void {
-    this.#route.onTls(rule, rule.problem);
+    this.#context.onTls(rule, rule.problem);
     this.#last ??= barredResult(host, rule);
   }
 
@@ -108,8 +108,8 @@ class HostSequence {
     // A block may be avoided with another source address, but not with a server of another provider.
     if (this.#blockedServer !== null && this.#blockedServer.block.provider !== provider)
       return true;
-    const { envelopeFrom } = this.#route.transaction;
-    const blocked = await this.#route.checkServer({ provider, address, envelopeFrom });
+    const { envelopeFrom } = this.#context.transaction;
+    const blocked = await this.#context.checkServer({ provider, address, envelopeFrom });
     this.#blockedServer ??= blocked;
     return blocked !== null;
   }
@@ -119,7 +119,7 @@ class HostSequence {
     rule: UsableRule,
     hasOthers: boolean,
   ): Promise<HostResult | Unavailable> {
-    const options = { connections: this.#connections, rule, route: this.#route, hasOthers };
+    const options = { connections: this.#connections, rule, context: this.#context, hasOthers };
     return new HostAttempt(server, options).run();
   }
 
@@ -154,7 +154,7 @@ class HostSequence {
   #reportSilence(): void {
     const last = this.#last;
     if (last === null || !hasNoSession(last)) return;
-    if (hasUplinkRecovered(this.#connections, this.#route)) return;
+    if (hasUplinkRecovered(this.#connections, this.#context)) return;
     const reason = summaryOf(last);
     for (const [provider, addresses] of this.#silentAddresses) {
       this.#connections.reportUnreached(provider, addresses, reason);
@@ -165,12 +165,12 @@ class HostSequence {
 function candidatesOf(
   hosts: KnownHosts,
   connections: SmtpConnections,
-  route: RouteAttempt,
+  context: AttemptContext,
 ): Candidate[] {
   const candidates: Candidate[] = [];
   let leftMax = ADDRESSES_MAX;
-  const hostsWithRules = withIdleSessionsFirst(hosts, connections, route).map((host) => {
-    return { ...host, rule: route.ruleFor(host) };
+  const hostsWithRules = withIdleSessionsFirst(hosts, connections, context).map((host) => {
+    return { ...host, rule: context.ruleFor(host) };
   });
   const lastUsable = hostsWithRules.findLastIndex(({ rule }) => rule.mode !== 'barred');
   for (const [index, hostWithRule] of hostsWithRules.entries()) {
@@ -189,8 +189,8 @@ function candidatesOf(
 
   /** A skipped address takes no time and does not count towards ADDRESSES_MAX. */
   function isSkipped(address: string): boolean {
-    const deadForMs = connections.deadForMs(address);
-    return deadForMs > 0 && deadForMs < route.untilExpiryMs;
+    const skippedForMs = connections.skippedForMs(address);
+    return skippedForMs > 0 && skippedForMs < context.untilExpiryMs;
   }
 }
 
@@ -211,7 +211,7 @@ function firstAlive(
 function withIdleSessionsFirst(
   { hosts, provider }: KnownHosts,
   connections: SmtpConnections,
-  { transaction }: RouteAttempt,
+  { transaction }: AttemptContext,
 ): readonly MxHost[] {
   if (hosts.length === 1) return hosts;
   const idle = connections.idleHosts(provider, transaction);

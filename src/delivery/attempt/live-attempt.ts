@@ -45,7 +45,7 @@ import {
   type Outcome,
   outcomeOf,
 } from './outcome.ts';
-import type { RouteAttempt } from './route-attempt.ts';
+import type { AttemptContext } from './attempt-context.ts';
 import { SendPermission, type SendPermissionOptions } from './send-permission.ts';
 
 export type AttemptOptions = SendPermissionOptions & {
@@ -72,14 +72,14 @@ type RoutedResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
 type AttemptWithoutResult = CutAttempt | 'broken';
 
 /** The facts of the attempt so far, which remain when it is ended without a result. */
-type Progress = RouteAttempt['progress'] & {
+type Progress = AttemptContext['progress'] & {
   message: SignedMessage | null;
   hosts: MailHosts | null;
   /** Set when a large message was loaded; its content is no longer in memory. */
   largeHasAsciiForm: boolean;
 };
 
-const NO_SESSION: Progress['session'] = {
+const NO_SERVER: Progress['server'] = {
   via: { mx: null, ip: null, tls: null, tls_policy: 'none' },
   source: '',
 };
@@ -124,7 +124,7 @@ class LiveAttempt {
     const startedMs = world.monotonicMs();
     this.#progress = {
       startedMs,
-      session: NO_SESSION,
+      server: NO_SERVER,
       message: null,
       hosts: null,
       largeHasAsciiForm: false,
@@ -165,7 +165,7 @@ class LiveAttempt {
     }
     if (typeof result === 'string') return this.#settlementOf(this.#resultWithoutReply(result));
     if (result.kind === 'unavailable') return dispositionOfUnavailable(result);
-    // Nothing was sent. The worker that now leases the recipient tries again, or settles why it was stopped.
+    // Nothing was sent. The next claim retries it, or settles it as suppressed or failed.
     if (result.kind === 'failed' && result.cause === 'withheld') {
       return { kind: 'release', delayMs: 0 };
     }
@@ -182,7 +182,7 @@ class LiveAttempt {
       cause: isInDoubt ? 'closed' : 'timeout',
       message,
       inDoubt: isInDoubt,
-      ...this.#progress.session,
+      ...this.#progress.server,
       transcript: [`(${message})`],
     };
   }
@@ -210,7 +210,7 @@ class LiveAttempt {
     const { connections } = this.#options;
     const { hosts } = this.#progress;
     if (result.kind === 'unroutable') {
-      if (result.route.kind === 'temporary') {
+      if (result.noHosts.kind === 'temporary') {
         connections.uplink.reportUnresolved(this.#delivery.provider);
       }
       return;
@@ -235,15 +235,15 @@ class LiveAttempt {
     ]);
     Object.assign(this.#progress, { message, hosts });
     const demand = leastTls === 'enforced' ? 'enforced' : (head.tls ?? 'opportunistic');
-    const wanted = { destination, demand, sts } as const;
-    const result = await this.#sendTo(hosts, wanted, DEFAULT_FORM);
+    const tlsRequest = { destination, demand, sts } as const;
+    const result = await this.#sendTo(hosts, tlsRequest, DEFAULT_FORM);
     if (lacksSmtpUtf8(result)) {
-      return this.#mayRetryInAscii() ? this.#sendTo(hosts, wanted, ASCII_FORM) : result;
+      return this.#mayRetryInAscii() ? this.#sendTo(hosts, tlsRequest, ASCII_FORM) : result;
     }
     if (result.kind !== 'failed' || result.cause !== 'tls') return result;
-    const newerPolicy = await tls.newerPolicy(wanted);
+    const newerPolicy = await tls.newerPolicy(tlsRequest);
     if (newerPolicy === null) return result;
-    return this.#sendTo(hosts, { ...wanted, ...newerPolicy }, DEFAULT_FORM);
+    return this.#sendTo(hosts, { ...tlsRequest, ...newerPolicy }, DEFAULT_FORM);
   }
 
   #mayRetryInAscii(): boolean {
@@ -255,11 +255,11 @@ class LiveAttempt {
 
   async #sendTo(
     hosts: MailHosts,
-    wanted: TlsRequest,
+    tlsRequest: TlsRequest,
     form: MessageForm,
   ): Promise<AttemptResult | Unavailable> {
     const { tls, connections, world } = this.#options;
-    const tlsRules = await tls.forAttempt(hosts, wanted);
+    const tlsRules = await tls.forAttempt(hosts, tlsRequest);
     const transaction = this.#newTransaction();
     const message = await this.#messageIn(form);
     if (message !== null) putMessage(transaction, message);
@@ -274,7 +274,7 @@ class LiveAttempt {
     });
   }
 
-  /** Returns the message of this attempt in the form; null: it is large, and loaded when a server is ready. */
+  /** Returns the message of this attempt in the form, or null when it is large and is loaded for a ready server. */
   async #messageIn(form: MessageForm): Promise<SignedMessage | null> {
     const { content } = this.#delivery;
     if (content === null) return null;
@@ -297,7 +297,7 @@ class LiveAttempt {
   }
 
   /** Returns a function that loads the content, sends the message, and drops it from memory. */
-  #loaderFor(transaction: Transaction, form: MessageForm): RouteAttempt['withMessage'] {
+  #loaderFor(transaction: Transaction, form: MessageForm): AttemptContext['withMessage'] {
     const { builder, contents } = this.#options;
     return (send) =>
       contents.use(this.#delivery, async (content) => {

@@ -55,7 +55,7 @@ test('a lost connection defers the email, before and after the final dot', () =>
 
 test('mail to a domain without a mail server ends at once with the reason', () => {
   const of = (kind: 'null_mx' | 'no_such_domain' | 'no_mail_host' | 'refused' | 'temporary') =>
-    outcomeOf({ kind: 'unroutable', route: { kind, message: 'so it is' } }, 'delivered');
+    outcomeOf({ kind: 'unroutable', noHosts: { kind, message: 'so it is' } }, 'delivered');
   assert.equal(of('null_mx').status, 'bounced');
   assert.equal(of('null_mx').smtp?.enhanced_code, '5.1.10');
   assert.equal(of('null_mx').suppress, null);

@@ -57,7 +57,7 @@ export type AttemptResult =
       source: string;
       transcript: readonly string[];
     }
-  | { kind: 'unroutable'; route: Exclude<MailHosts, { kind: 'hosts' }> };
+  | { kind: 'unroutable'; noHosts: Exclude<MailHosts, { kind: 'hosts' }> };
 
 type SmtpFacts = {
   code: number | null;
@@ -87,9 +87,9 @@ export type Outcome = {
 /** An outcome to settle, with the facts of the attempt. */
 export type ConcludedAttempt = {
   outcome: Outcome;
-  /** The attempt in the form of the timeline; null: nothing was attempted. */
+  /** The attempt in the form of the timeline, or null when nothing was attempted. */
   attempt: object | null;
-  /** When the attempt began, on the monotonic clock; null: nothing was attempted. */
+  /** When the attempt began, on the monotonic clock, or null when nothing was attempted. */
   startedMs: number | null;
   /** True when a complaint follows the outcome, for a test key. */
   thenComplains?: boolean;
@@ -108,7 +108,7 @@ export type Disposition =
   | { kind: 'release'; delayMs: number };
 
 type AcceptedStatus = 'delivered' | 'sent';
-type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
+type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['noHosts'];
 
 type RouteOutcome = { meaning: MeaningName; enhancedCode: string; status: StoredStatus };
 
@@ -128,7 +128,7 @@ export function outcomeOf(result: AttemptResult, acceptedStatus: AcceptedStatus)
     case 'failed':
       return outcomeOfFailure(result);
     case 'unroutable':
-      return outcomeOfRoute(result.route);
+      return outcomeOfRoute(result.noHosts);
   }
 }
 
@@ -180,7 +180,7 @@ function outcomeFrom(classification: Classification, smtp: SmtpFacts): Outcome {
 
 /** Returns whether no server replied and the message was not sent. While the uplink is down, that is the reason. */
 export function isUnanswered(result: AttemptResult): boolean {
-  if (result.kind === 'unroutable') return result.route.kind === 'temporary';
+  if (result.kind === 'unroutable') return result.noHosts.kind === 'temporary';
   if (result.kind === 'replied' || result.inDoubt) return false;
   return /^(?:unreachable|timeout|closed)$/.test(result.cause);
 }

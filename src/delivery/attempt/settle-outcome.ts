@@ -24,7 +24,7 @@ import type { ConcludedAttempt, Outcome } from './outcome.ts';
 export type SettledAttempt = {
   status: StoredStatus;
   provider: string;
-  /** Code of the decisive reply; null: there was none. */
+  /** Code of the decisive reply, or null when there was none. */
   code: number | null;
   durationMs: number;
   /** Milliseconds from the lease to the first attempt; null for later attempts. */

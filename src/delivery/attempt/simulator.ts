@@ -1,5 +1,5 @@
 /**
- * Replies in place of a mail server for test keys (docs/api.md). It never opens a connection.
+ * Replies instead of a mail server for test keys (docs/api.md). It never opens a connection.
  *
  * The local part without any `+label` decides the reply, at `simulator.test` or, for the names that Resend
  * documents, at `resend.dev`. Any other address is delivered.

@@ -67,7 +67,7 @@ export class AttemptBlocks {
     this.#senderDomain = domainOf(delivery.message.from.address);
   }
 
-  /** Returns the block that applies to the server; null: the message may be sent to it, perhaps as the probe. */
+  /** Returns the block that applies to the server, or null when the message may be sent to it, perhaps as the probe. */
   async checkServer({ provider, address, envelopeFrom }: Server): Promise<BlockedServer | null> {
     if (this.#blocks.hasNoRefusals) return null;
     const { sources } = this.#options;

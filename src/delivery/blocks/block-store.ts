@@ -16,9 +16,9 @@ export type ProviderBlock = BlockKey & {
   category: string;
   reply: string;
   refusedForMs: number;
-  /** Start of the block; null: not blocked. */
+  /** Start of the block, or null when not blocked. */
   since: Date | null;
-  /** Milliseconds until the next probe; null: not blocked, or a message is the probe now. */
+  /** Milliseconds until the next probe, or null when not blocked, or when a message is the probe now. */
   nextProbeInMs: number | null;
   /** The same for a sending domain that was not refused yet. */
   firstOfSenderInMs: number | null;

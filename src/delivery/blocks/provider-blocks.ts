@@ -92,7 +92,7 @@ export class ProviderBlocks implements Blocks {
     return new AttemptBlocks(delivery, this, this.#options);
   }
 
-  /** Returns a block that applies to the delivery, from any source address; null: none is known. */
+  /** Returns a block that applies to the delivery, from any source address, or null when none is known. */
   blockOf({ provider, message }: Pick<Delivery, 'provider' | 'message'>): BlockKey | null {
     const sender = domainOf(message.from.address);
     for (const block of this.blocks) {

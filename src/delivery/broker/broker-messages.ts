@@ -19,7 +19,7 @@ export type WorkerMessage =
   | (PoolKey & { kind: 'accepted'; count: number })
   /**
    * The provider asked for fewer connections. `pace` also limits the message rate. `openedForMs` is the age of the
-   * connection that was refused; null: the reply came on an open session.
+   * connection that was refused, or null when the reply came on an open session.
    */
   | (PoolKey & {
       kind: 'slow';
@@ -38,8 +38,8 @@ export type WorkerMessage =
 
 type MessageRate = { messagesPerMinute: number; forMs: number };
 
-/** The address does not answer, so workers skip it for `deadForMs`; 0: it answers again. */
-export type HostMessage = { kind: 'host'; address: string; deadForMs: number };
+/** The address does not answer, so workers skip it for `skippedForMs`; 0: it answers again. */
+export type HostMessage = { kind: 'host'; address: string; skippedForMs: number };
 
 /** Attempts at these providers get a session at once, or no longer do. A worker sends it when that changes. */
 type PromptMessage = { kind: 'prompt'; providers: readonly string[] };
@@ -68,6 +68,6 @@ export type ProviderStatus = {
   forMs: number;
   /** Milliseconds for which no message may start, because the provider is suspended or limited to a message rate. */
   waitMs: number;
-  /** Reason for the state, one sentence; null: it is open. */
+  /** Reason for the state, one sentence, or null when it is open. */
   reason: string | null;
 };

@@ -128,7 +128,7 @@ export class BrokerPool {
 
   /**
    * Marks a connection of the worker with the most as revoked.
-   * @returns the worker, which the caller notifies; null: all connections are revoked already
+   * @returns the worker, which the caller notifies, or null when all connections are revoked already
    */
   revokeOne(): number | null {
     const richest = this.#workerWithMost();

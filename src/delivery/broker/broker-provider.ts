@@ -76,7 +76,9 @@ export class BrokerProvider {
     return this.#state === 'suspended' || this.#isPaced ? 1 : pool.limit;
   }
 
-  /** Takes the message allowance of a new connection; null: no limit of its own; 0: the connection has to wait. */
+  /**
+   * Takes the message allowance of a new connection, null when it has no limit of its own, or 0 when it has to wait.
+   */
   takeAllowance(): number | null {
     if (this.#pacing === null) return null;
     return this.#pacing.bucket.takeTokens(this.limits.messagesPerConnection, this.#nowMs());

@@ -234,7 +234,7 @@ test('a silent provider is suspended, longer each time, and one connection probe
   scene.unreached();
   const { state, waitMs } = scene.last(2, 'provider')!;
   assert.deepEqual([state, waitMs], ['suspended', 60_000]);
-  assert.equal(scene.last(2, 'host')?.deadForMs, 60_000);
+  assert.equal(scene.last(2, 'host')?.skippedForMs, 60_000);
   scene.want(1, 5);
   scene.want(2, 5);
   assert.deepEqual([scene.inUseBy(1), scene.inUseBy(2)], [0, 0]);
@@ -252,7 +252,7 @@ test('a silent provider is suspended, longer each time, and one connection probe
   assert.equal(scene.last(1, 'provider')?.waitMs, 15 * 60_000);
   scene.reached();
   assert.equal(scene.last(2, 'provider')?.waitMs, 0);
-  assert.equal(scene.last(2, 'host')?.deadForMs, 0);
+  assert.equal(scene.last(2, 'host')?.skippedForMs, 0);
   assert.equal(scene.inUseBy(1) + scene.inUseBy(2), 2);
 });
 

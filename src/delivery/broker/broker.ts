@@ -98,7 +98,7 @@ export class Broker {
   }
 
   #handle(worker: number, message: WorkerMessage): void {
-    if (message.kind === 'host') return this.#forwardDeadHost(worker, message);
+    if (message.kind === 'host') return this.#forwardSkippedAddress(worker, message);
     if (message.kind === 'prompt') return this.#notePrompt(message, worker);
     if (message.kind === 'replied') return this.#recordReply(message.provider);
     if (message.kind === 'unresolved') return this.#recordNoReply(worker, message.provider);
@@ -132,9 +132,9 @@ export class Broker {
   }
 
   /** Forwards an unreachable address. Caps the time, because the worker may not know that the uplink is down. */
-  #forwardDeadHost(worker: number, { address, deadForMs }: HostMessage): void {
+  #forwardSkippedAddress(worker: number, { address, skippedForMs }: HostMessage): void {
     const longestMs = this.#uplink.isDown ? this.#options.settings.uplink.retryMs : Infinity;
-    this.#notify({ kind: 'host', address, deadForMs: Math.min(deadForMs, longestMs) }, worker);
+    this.#notify({ kind: 'host', address, skippedForMs: Math.min(skippedForMs, longestMs) }, worker);
   }
 
   #recordUnreached(
@@ -146,9 +146,9 @@ export class Broker {
     const failure = { addresses, reason, phase, suspensionMs: uplinkSuspensionMs };
     if (provider.recordFailure(failure)) return this.#suspend(provider);
     // The worker skips the addresses for minutes, but one connection must probe when the suspension ends.
-    const deadForMs = provider.outage.suspendedForMs || uplinkSuspensionMs;
-    if (deadForMs === null) return;
-    for (const address of addresses) this.#notify({ kind: 'host', address, deadForMs });
+    const skippedForMs = provider.outage.suspendedForMs || uplinkSuspensionMs;
+    if (skippedForMs === null) return;
+    for (const address of addresses) this.#notify({ kind: 'host', address, skippedForMs });
   }
 
   #recordNoReply(worker: number, provider: string): void {
@@ -197,18 +197,18 @@ export class Broker {
 
   #suspend(provider: BrokerProvider): void {
     const { silentAddresses, suspendedForMs } = provider.outage;
-    this.#applyOutageChange(provider, { addresses: silentAddresses, deadForMs: suspendedForMs });
+    this.#applyOutageChange(provider, { addresses: silentAddresses, skippedForMs: suspendedForMs });
   }
 
   #reopen(provider: BrokerProvider): void {
-    this.#applyOutageChange(provider, { addresses: provider.outage.clearSilent(), deadForMs: 0 });
+    this.#applyOutageChange(provider, { addresses: provider.outage.clearSilent(), skippedForMs: 0 });
   }
 
   #applyOutageChange(
     provider: BrokerProvider,
-    { addresses, deadForMs }: { addresses: readonly string[]; deadForMs: number },
+    { addresses, skippedForMs }: { addresses: readonly string[]; skippedForMs: number },
   ): void {
-    for (const address of addresses) this.#notify({ kind: 'host', address, deadForMs });
+    for (const address of addresses) this.#notify({ kind: 'host', address, skippedForMs });
     this.#notifyProvider(provider);
     this.#grantPermits(provider);
   }

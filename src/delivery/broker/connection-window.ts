@@ -57,7 +57,7 @@ export class ConnectionWindow {
   /**
    * Halves the window after a slowdown. A refused new connection counts if it was opened after the previous
    * slowdown. Other replies within SAME_SLOWDOWN_MS may be about the number before, so they do not count.
-   * @param openedForMs age of the refused connection; null: another reply asked for the slowdown
+   * @param openedForMs age of the refused connection, or null when another reply asked for the slowdown
    * @returns whether the window shrank
    */
   shrink(nowMs: number, openedForMs: number | null = null): boolean {

@@ -52,7 +52,7 @@ export class ContentMemory {
     this.#kept.set(message.id, message);
   }
 
-  /** Returns the time until a retry; null: there is memory for the content. */
+  /** Returns the time until a retry, or null when there is memory for the content. */
   unavailable({ message, contentBytes }: ContentRequest): Unavailable | null {
     if (this.#inUse.has(message.id)) return null;
     const capacityBytes = contentBytes <= MEDIUM_BYTES_MAX ? CAPACITY_BYTES : LARGE_CAPACITY_BYTES;

@@ -166,7 +166,7 @@ export class MessageBuilder {
     return (await this.#trackerFor(message, { recipient, isUntracked }))(html);
   }
 
-  /** Returns a message that an SMTP client submitted; null: the message is composed. */
+  /** Returns a message that an SMTP client submitted, or null when the message is composed. */
   async #submittedPartsFor(
     message: StoredMessage,
     recipient: MessageRecipient,

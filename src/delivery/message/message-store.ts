@@ -157,7 +157,7 @@ function messageOf(row: MessageRow): StoredMessage {
 const TRACEPARENT = `
 select traceparent from contents where project_id = $1 and email_id = $2`;
 
-/** Returns the trace in which an email was accepted; null: none was recorded, or its content is deleted. */
+/** Returns the trace in which an email was accepted, or null when none was recorded, or its content is deleted. */
 export async function findTraceparent(
   db: Queryable,
   { projectId, emailId }: { projectId: string; emailId: string },
@@ -173,7 +173,7 @@ select events.attempt ->> 'message_sha256' as sha256
    and events.attempt ->> 'message_sha256' is not null
  order by events.seq desc limit 1`;
 
-/** Returns the hash of the message that the last attempt sent; null: none was sent, or its event is deleted. */
+/** Returns the hash of the message that the last attempt sent, or null when none was sent, or its event is deleted. */
 export async function sentSha256(
   db: Queryable,
   { projectId, environment, id, position }: Scope & { id: string; position: number },

@@ -30,7 +30,7 @@ export type ProviderFailure = {
   addresses: readonly string[];
   reason: string;
   phase: number;
-  /** Milliseconds of a suspension while the uplink is down; null: it is up. */
+  /** Milliseconds of a suspension while the uplink is down, or null when it is up. */
   suspensionMs: number | null;
 };
 

@@ -62,10 +62,10 @@ class Scene {
     return state?.kind === 'provider' ? state.waitMs : null;
   }
 
-  deadForMs(provider: string): number | null {
+  skippedForMs(provider: string): number | null {
     const address = addressOf(provider);
     const state = this.received.findLast((one) => one.kind === 'host' && one.address === address);
-    return state?.kind === 'host' ? state.deadForMs : null;
+    return state?.kind === 'host' ? state.skippedForMs : null;
   }
 
   /** Connections to the provider that the first worker was granted. */
@@ -162,7 +162,7 @@ test('while the uplink is down, running and new suspensions are short', () => {
   for (const provider of PROVIDERS) {
     assert.equal(scene.suspendedForMs(provider), retryMs);
     assert.equal(
-      scene.deadForMs(provider),
+      scene.skippedForMs(provider),
       retryMs,
       'its address is skipped no longer than the provider',
     );
@@ -178,8 +178,8 @@ test('while the uplink is down, running and new suspensions are short', () => {
 test('while the uplink is down, an address that does not answer is skipped only briefly', () => {
   const scene = downScene();
   const address = addressOf('mx.one.test');
-  scene.broker.receive(2, [{ kind: 'host', address, deadForMs: 120_000 }]);
-  assert.equal(scene.deadForMs('mx.one.test'), retryMs);
+  scene.broker.receive(2, [{ kind: 'host', address, skippedForMs: 120_000 }]);
+  assert.equal(scene.skippedForMs('mx.one.test'), retryMs);
 });
 
 test('the first reply ends all suspensions of the phase and resets its counts', () => {
@@ -191,7 +191,7 @@ test('the first reply ends all suspensions of the phase and resets its counts', 
   assert.equal(scene.changes.at(-1)!.failedForMs, noAnswerMs + retryMs + 1_000);
   for (const provider of PROVIDERS) {
     assert.equal(scene.suspendedForMs(provider), 0);
-    assert.equal(scene.deadForMs(provider), 0);
+    assert.equal(scene.skippedForMs(provider), 0);
   }
   scene.fail('mx.one.test');
   assert.equal(scene.suspendedForMs('mx.one.test'), 0, 'one failure does not suspend');
@@ -242,8 +242,8 @@ test('an address of a suspended provider is skipped no longer than the suspensio
   scene.answer(...PROVIDERS);
   scene.fail('mx.one.test', 'mx.one.test');
   const address = addressOf('mx.one.test');
-  scene.broker.receive(2, [{ kind: 'host', address, deadForMs: 120_000 }]);
-  assert.equal(scene.deadForMs('mx.one.test'), 120_000);
+  scene.broker.receive(2, [{ kind: 'host', address, skippedForMs: 120_000 }]);
+  assert.equal(scene.skippedForMs('mx.one.test'), 120_000);
   scene.fail('mx.one.test');
-  assert.equal(scene.deadForMs('mx.one.test'), DEFAULT_SHAPING.suspension.firstMs);
+  assert.equal(scene.skippedForMs('mx.one.test'), DEFAULT_SHAPING.suspension.firstMs);
 });

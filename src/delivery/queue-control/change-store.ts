@@ -46,7 +46,7 @@ export type QueueStep = {
   found: number;
   busy: number;
   changed: number;
-  /** Start of the next step; null: this was the last one. */
+  /** Start of the next step, or null when this was the last one. */
   next: QueueCursor | null;
 };
 

@@ -39,7 +39,7 @@ export type QueueDrop = {
   dropsAt: Date;
   undoneAt: Date | null;
   isDue: boolean;
-  /** Start of the next step; null: all is marked. */
+  /** Start of the next step, or null when all is marked. */
   next: QueueCursor | null;
 };
 
@@ -105,7 +105,7 @@ returning ${COLUMNS}`;
 
 /**
  * Marks one step of the mail.
- * @returns the drop after the step; null: it was undone or carried out
+ * @returns the drop after the step, or null when it was undone or carried out
  */
 export function markDropStep(
   db: Pick<Database, 'transaction'>,

@@ -74,7 +74,7 @@ export async function* dropFromQueue(
 
 /**
  * Marks mail until `mayContinue` returns false.
- * @returns the drop after the last step; null: it was undone meanwhile
+ * @returns the drop after the last step, or null when it was undone meanwhile
  */
 export async function markDrop(
   db: Pick<Database, 'transaction'>,
@@ -90,7 +90,7 @@ export async function markDrop(
 
 /**
  * Restores the mail of an undone drop.
- * @returns the number of recipients; null: `mayContinue` returned false
+ * @returns the number of recipients, or null when `mayContinue` returned false
  */
 export async function restoreDrop(
   db: Database,

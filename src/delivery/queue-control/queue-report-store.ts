@@ -14,7 +14,7 @@ export type QueueCounts = {
   withWorkers: number;
   due: number;
   held: number;
-  /** Earliest due time of a recipient that is not on hold; null: there is none. */
+  /** Earliest due time of a recipient that is not on hold, or null when there is none. */
   firstDueAt: Date | null;
 };
 

@@ -99,7 +99,7 @@ export class Claims {
     return new Date(Math.max(0, this.#lowWater.nextStartMs(LOW_WATER_MARGIN_MS)));
   }
 
-  /** Claims the oldest due recipients; null: there is a backlog. */
+  /** Claims the oldest due recipients. Returns null when there is a backlog. */
   async #claimOldest(leaseId: string): Promise<ClaimedRecipient[] | null> {
     const queues = this.#fairQueue.fullQueues();
     const max = Math.min(CLAIM_MAX, this.#fairQueue.totalClaimLimit);

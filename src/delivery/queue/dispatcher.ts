@@ -64,10 +64,10 @@ type DispatcherOptions = {
 
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
-/** Milliseconds until the next poll, by how urgent claims.ts found it; null: the default. */
+/** Milliseconds until the next poll, by how urgent claims.ts found it, or null for the default. */
 const NEXT_POLL_MS = { at_once: 0, soon: 50, later: null } as const;
 const RESUME_SPREAD_MS = 10_000;
-/** Milliseconds until mail is tried that expires before the suspension ends, when the provider's window is full. */
+/** Delay of a delivery that expires before the suspension ends and found the provider's window full. */
 const URGENT_RETRY_MS = 1_000;
 /** Mail released for at least this time is noted in early-retries.ts: it is retried early when the uplink returns. */
 const EARLY_RETRIES_FROM_MS = 1_000;
@@ -120,7 +120,8 @@ export class Dispatcher implements EmailHandOver {
 
   start(): void {
     this.#isRunning = true;
-    if (this.#cutoff.hasBegun) this.#cutoff = new Cutoff(); // after a pause, the last one cuts every attempt
+    // A cutoff that has begun would cut every new attempt.
+    if (this.#cutoff.hasBegun) this.#cutoff = new Cutoff();
     this.#queue.start();
   }
 
@@ -375,7 +376,7 @@ export class Dispatcher implements EmailHandOver {
 
   /**
    * Claims due recipients while there is memory.
-   * @returns milliseconds until the next poll; null: the default
+   * @returns milliseconds until the next poll, or null for the default
    */
   async #claim(leaseId: string): Promise<number | null> {
     if (this.#options.unsettled.mustWait) return null;

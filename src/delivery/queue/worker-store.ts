@@ -33,7 +33,7 @@ export async function registerWorker(
   return row!;
 }
 
-/** Increments the counter; null: the row is gone, because the worker expired or a fail-over lost it. */
+/** Increments the counter. Returns null when the row is gone, because the worker expired or a fail-over lost it. */
 export async function incrementHeartbeat(db: Queryable, id: string): Promise<Heartbeat | null> {
   const text = `update nodes set beat = beat + 1 where id = $1 returning ${HEARTBEAT}`;
   const [row] = await db.query<Heartbeat>({ name: 'beat', text }, [id]);

@@ -26,7 +26,7 @@ type MailRoutingOptions = {
   world: Pick<World, 'monotonicMs' | 'random'>;
   resolver: Resolver;
   guard: AddressGuard;
-  /** Host name of the relay that takes all mail; null: mail goes to the mail servers of its destination. */
+  /** Host name of the relay that takes all mail, or null when mail goes to the mail servers of its destination. */
   relayHost: string | null;
   ownNames: readonly string[];
   providerSuffixes: ProviderSuffixes;

@@ -17,7 +17,7 @@ type RouteFindingOptions = {
 
 /**
  * Finds the route to a destination.
- * @param tls the TLS that the email demands; null: opportunistic
+ * @param tls the TLS that the email demands, or null for opportunistic TLS
  */
 export type FindRoute = (
   destination: string,

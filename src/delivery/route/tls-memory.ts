@@ -20,7 +20,7 @@ type HostTls = {
   reducedUntilMs: number;
   brokenUntilMs: number;
   workedUntilMs: number;
-  /** When TLS began to fail after it had worked; null: it does not fail. */
+  /** When TLS began to fail after it had worked, or null when it does not fail. */
   failingSinceMs: number | null;
 };
 

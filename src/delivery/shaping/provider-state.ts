@@ -40,7 +40,7 @@ type ProviderStateFacts = {
   isUplinkDown: boolean;
 };
 
-/** Returns the limit of the provider that mail waits for; null: it does not wait for the provider. */
+/** Returns the limit of the provider that mail waits for, or null when it does not wait for the provider. */
 export function explainProviderWait(
   name: string,
   { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: ProviderStateFacts,

@@ -11,7 +11,7 @@ import type { BrokerMessage, PoolKey, WorkerMessage } from '../broker/broker-mes
 import { SmtpSession, type SessionOwner } from './smtp-session.ts';
 import type { ProviderLimits } from './settings.ts';
 
-/** Permission to open one connection. `allowance`: messages that it may carry; null: no extra limit. */
+/** Permission to open one connection. `allowance`: messages that it may carry, or null without an extra limit. */
 export type Permit = { allowance: number | null };
 
 export type PoolContext = {
@@ -21,7 +21,7 @@ export type PoolContext = {
   onWaitingChange(pool: SessionPool): void;
 };
 
-/** A request for a session with this key. `transaction` may be announced on a busy session; null: it may not. */
+/** A request for a session with this key. `transaction` may be announced on a busy session, unless it is null. */
 export type SessionRequest = { key: string; transaction: Transaction | null };
 
 type Waiter = {
@@ -101,7 +101,7 @@ export class SessionPool implements SessionOwner {
     return index < 0 ? null : this.idle.splice(index, 1)[0]!.reuse();
   }
 
-  /** Returns a connecting session that uses a permit; null: there is none. */
+  /** Returns a connecting session that uses a permit, or null when there is none. */
   connect(key: string): SmtpSession | null {
     const permit = this.#unusedPermits.shift();
     if (permit === undefined) return null;
@@ -120,7 +120,7 @@ export class SessionPool implements SessionOwner {
 
   /**
    * Waits at most `timeoutMs` until a session or a permit may be available.
-   * @returns the session on which the transaction was announced; null: try again
+   * @returns the session on which the transaction was announced, or null to try again
    */
   async waitForSession(
     request: SessionRequest,

@@ -145,7 +145,7 @@ export const LIMIT_SOURCES = ['built_in', 'built_in_provider', 'file', 'file_pro
 export type ExplainedLimit = {
   value: number | null;
   source: (typeof LIMIT_SOURCES)[number];
-  /** Key in the built-in table or the file's `providers`; null: the default for all providers. */
+  /** Key in the built-in table or the file's `providers`, or null for the default for all providers. */
   key: string | null;
 };
 
@@ -192,7 +192,9 @@ function explainLimit(
   throw new Error(`there is no default of ${name}`);
 }
 
-/** Returns the message rate that a temporary reply asks for, for all mail to the provider; null: none. */
+/**
+ * Returns the message rate that a temporary reply asks for, for all mail to the provider, or null when there is none.
+ */
 export function findSlowdown(provider: string, message: string): Slowdown | null {
   const reply = message.toLowerCase();
   const keys = provider.split('+');

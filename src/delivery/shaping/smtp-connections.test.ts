@@ -272,8 +272,8 @@ test('a granted connection that is not used goes to another worker', async () =>
   const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
   const target = targetOf(mx);
   const late = one.acquire(target, request());
-  // The address is marked dead while the message waits for its turn.
-  one.receive([{ kind: 'host', address: target.address, deadForMs: 60_000 }]);
+  // The address is skipped while the message waits for its turn.
+  one.receive([{ kind: 'host', address: target.address, skippedForMs: 60_000 }]);
   assert.equal((await late).kind, 'unavailable');
   (await open(two, { ...target, host: 'other.receiver.test' })).session.release();
 });
@@ -319,8 +319,8 @@ test('a server that closes without a reply counts as unreachable; one that refus
       'ready',
     );
     one.reportUnreached(PROVIDER, [mx.address], 'hung up');
-    one.markDead('192.0.2.9', { timedOut: false });
-    await waitFor(() => two.deadForMs('192.0.2.9') > 0, { what: 'all of this to be received' });
+    one.skipAddress('192.0.2.9', { timedOut: false });
+    await waitFor(() => two.skippedForMs('192.0.2.9') > 0, { what: 'all of this to be received' });
     assert.equal(two.suspendedForMs(PROVIDER) > 0, isSuspended);
   }
 });
@@ -343,18 +343,18 @@ test('a server that did not answer is skipped by all workers, except for urgent 
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: {} });
   const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
-  one.markDead(mx.address, { timedOut: false });
-  await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to receive that' });
+  one.skipAddress(mx.address, { timedOut: false });
+  await waitFor(() => two.skippedForMs(mx.address) > 0, { what: 'the other worker to receive that' });
   assert.equal((await two.acquire(targetOf(mx), request())).kind, 'unavailable');
   assert.equal((await two.acquire(targetOf(mx), request({ untilExpiryMs: 60_000 }))).kind, 'ready');
-  assert.equal(two.deadForMs(mx.address), 0, 'it answers again');
+  assert.equal(two.skippedForMs(mx.address), 0, 'it answers again');
 });
 
 test('while the uplink is down, a server that did not answer is skipped only briefly', () => {
   const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: DEFAULT_SHAPING };
   const worker = new SmtpConnections({ ...options, send: () => {} });
   worker.receive([{ kind: 'uplink', isDown: true, failedForMs: 0 }]);
-  worker.markDead('192.0.2.9', { timedOut: true });
-  const forMs = worker.deadForMs('192.0.2.9');
+  worker.skipAddress('192.0.2.9', { timedOut: true });
+  const forMs = worker.skippedForMs('192.0.2.9');
   assert.ok(forMs > 0 && forMs <= DEFAULT_SHAPING.uplink.retryMs, `${forMs} ms`);
 });

@@ -52,7 +52,7 @@ type AcquireResult =
 
 export type SendRequest = {
   transaction: Transaction;
-  /** Milliseconds until the message expires. If a server is skipped for longer than this, it is tried nevertheless. */
+  /** Milliseconds until the message expires. A server that is skipped for longer than this is still tried. */
   untilExpiryMs: number;
   /** The message failed on a kept session, so it is sent alone on a new one. */
   needsNewSession: boolean;
@@ -73,8 +73,8 @@ type ConnectionsOptions = {
 };
 
 const CONNECT_MS_WITH_OTHERS = 10_000;
-const DEAD_FOR_MS = 2 * 60_000;
-const DEAD_AFTER_TIMEOUT_MS = 15 * 60_000;
+const SKIPPED_FOR_MS = 2 * 60_000;
+const SKIPPED_AFTER_TIMEOUT_MS = 15 * 60_000;
 /** Milliseconds. Most servers that greylist accept a retry from the same address within this time. */
 const SOURCE_UNUSABLE_FOR_MS = 15 * 60_000;
 /** Milliseconds without announced messages for a server that did not answer one. */
@@ -83,17 +83,18 @@ const NO_ANNOUNCING_FOR_MS = 3 * DAY_MS;
 const SESSION_WITHIN_MS = 30_000;
 const NO_SESSION_DELAY_MS = 2_000;
 /**
- * Limit on waiting deliveries, or four times the share if that is more, because they occupy the worker. When a share
- * is halved, this still admits the deliveries in progress: three for each former session (`windowOf`).
+ * Deliveries that may wait for the sessions of a pool at least. The limit is four times the share if that is more. It
+ * is limited because waiting deliveries occupy the worker. When a share is halved, this still admits the deliveries in
+ * progress: three for each former session (`windowOf`).
  */
-const WAITING_MIN = 16;
+const WAITING_LIMIT_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
 
 export class SmtpConnections {
   readonly uplink: UplinkView;
   readonly #options: ConnectionsOptions;
   readonly #providers = new Map<string, ProviderView>();
-  readonly #deadHosts: TimedMemory;
+  readonly #skippedAddresses: TimedMemory;
   readonly #hostsWithoutAnnouncing: TimedMemory;
   readonly #unusableSources: TimedMemory;
   #sweeper: NodeJS.Timeout | undefined;
@@ -105,7 +106,7 @@ export class SmtpConnections {
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
-    this.#deadHosts = new TimedMemory(options.world);
+    this.#skippedAddresses = new TimedMemory(options.world);
     this.#hostsWithoutAnnouncing = new TimedMemory(options.world);
     this.#unusableSources = new TimedMemory(options.world);
     this.#outbox = new BrokerOutbox(options.send);
@@ -137,7 +138,7 @@ export class SmtpConnections {
         continue;
       }
       const timeoutMs = untilMs - this.#nowMs();
-      const isQueueFull = pool.waitingCount >= Math.max(WAITING_MIN, 4 * pool.share);
+      const isQueueFull = pool.waitingCount >= Math.max(WAITING_LIMIT_MIN, 4 * pool.share);
       if (timeoutMs <= 0 || isQueueFull)
         return { kind: 'unavailable', delayMs: NO_SESSION_DELAY_MS };
       if (request.needsNewSession || pool.permitCount >= pool.share) pool.endIdle();
@@ -178,7 +179,7 @@ export class SmtpConnections {
     return this.#providers.get(provider)?.suspendedForMs ?? 0;
   }
 
-  /** Returns the last error of a provider in an outage; null: a server answers, or nothing is known. */
+  /** Returns the last error of a provider in an outage, or null when a server answers, or nothing is known. */
   outageReasonOf(provider: string): string | null {
     return this.#providers.get(provider)?.outageReason ?? null;
   }
@@ -215,16 +216,16 @@ export class SmtpConnections {
     this.#outbox.send({ kind: 'unreached', provider, addresses, reason });
   }
 
-  markDead(address: string, { timedOut }: { timedOut: boolean }): void {
-    const standardMs = timedOut ? DEAD_AFTER_TIMEOUT_MS : DEAD_FOR_MS;
+  skipAddress(address: string, { timedOut }: { timedOut: boolean }): void {
+    const standardMs = timedOut ? SKIPPED_AFTER_TIMEOUT_MS : SKIPPED_FOR_MS;
     // The broker sends the final time later. Until then mail must not wait for minutes.
-    const deadForMs = this.uplink.isDown ? Math.min(standardMs, this.uplink.retryMs) : standardMs;
-    this.#deadHosts.remember(address, deadForMs);
-    this.#outbox.send({ kind: 'host', address, deadForMs });
+    const skippedForMs = this.uplink.isDown ? Math.min(standardMs, this.uplink.retryMs) : standardMs;
+    this.#skippedAddresses.remember(address, skippedForMs);
+    this.#outbox.send({ kind: 'host', address, skippedForMs });
   }
 
-  deadForMs(address: string): number {
-    return this.#deadHosts.forMs(address);
+  skippedForMs(address: string): number {
+    return this.#skippedAddresses.forMs(address);
   }
 
   get providers(): Iterable<ProviderView> {
@@ -233,7 +234,7 @@ export class SmtpConnections {
 
   receive(messages: readonly BrokerMessage[]): void {
     for (const message of messages) {
-      if (message.kind === 'host') this.#deadHosts.remember(message.address, message.deadForMs);
+      if (message.kind === 'host') this.#skippedAddresses.remember(message.address, message.skippedForMs);
       else if (message.kind === 'prompt') message.providers.forEach(this.#onPrompt);
       else if (message.kind === 'uplink') this.uplink.receive(message);
       else this.#handle(this.#provider(message.provider), message);
@@ -274,8 +275,8 @@ export class SmtpConnections {
   ): number {
     // A granted connection is used even while the provider is paced.
     if (provider.isPaced && !pool.hasUnusedPermit) return provider.suspendedForMs;
-    const deadForMs = this.deadForMs(address);
-    return deadForMs < untilExpiryMs ? deadForMs : 0;
+    const skippedForMs = this.skippedForMs(address);
+    return skippedForMs < untilExpiryMs ? skippedForMs : 0;
   }
 
   async #open(
@@ -317,7 +318,7 @@ export class SmtpConnections {
   }
 
   #reportReached(provider: string, address: string): void {
-    this.#deadHosts.remember(address, 0);
+    this.#skippedAddresses.remember(address, 0);
     this.#outbox.send({ kind: 'reached', provider, address });
   }
 

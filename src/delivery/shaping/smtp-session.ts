@@ -48,7 +48,7 @@ export const SESSION_TRANSITIONS: Transitions<SessionState, SessionEvent> = {
 
 export type SessionOwner = {
   readonly source: string;
-  /** Returns a waiting message that follows the current one; null: none does. */
+  /** Returns a waiting message that follows the current one, or null when none does. */
   takeAnnounced(
     session: SmtpSession,
     mayFollow: (next: Transaction) => boolean,
@@ -61,7 +61,7 @@ export type SessionOwner = {
 
 type SessionLimits = {
   messagesMax: number;
-  /** Messages that the permit allows while the provider is paced; null: no such limit. */
+  /** Messages that the permit allows while the provider is paced, or null without such a limit. */
   allowance: number | null;
 };
 

@@ -69,7 +69,7 @@ async function readSkew(
 
 type TimeServer = { host: string; address: string; port: number };
 
-/** Returns the header `Date` of a server with a valid certificate; null: it did not respond. Never rejects. */
+/** Returns the header `Date` of a server with a valid certificate, or null when it did not respond. Never rejects. */
 function readDate({ host, address, port }: TimeServer): Promise<string | null> {
   return new Promise((resolve) => {
     const sent = request({

@@ -2,8 +2,8 @@
 import type { Queryable } from '../../database/database.ts';
 
 /**
- * @property syncState `sync` or `quorum`: commits wait for it; null: the role may not see it
- * @property lagS null while it is idle and has everything
+ * @property syncState `sync` or `quorum` when commits wait for it, null when the role may not see it
+ * @property lagS null when the standby is idle and up to date
  */
 export type Standby = {
   name: string;
@@ -15,7 +15,7 @@ export type Standby = {
 export type Replication = {
   /** True on a standby, which knows nothing of the others. */
   isStandby: boolean;
-  /** Setting `synchronous_standby_names`; empty: commits wait for no standby. */
+  /** Setting `synchronous_standby_names`, empty when commits wait for no standby. */
   synchronousNames: string;
   standbys: readonly Standby[];
   /** Slots for standbys that are not connected. `isLost`: the server has removed WAL that the standby needs. */

@@ -47,7 +47,7 @@ export const MEMORY: Check = {
   },
 };
 
-/** Returns the limit of the container (cgroup 2); null: none. */
+/** Returns the limit of the container (cgroup 2), or null when there is none. */
 async function containerLimit(): Promise<number | null> {
   const text = (await readOrNull('/sys/fs/cgroup/memory.max'))?.trim() ?? 'max';
   return /^\d+$/.test(text) ? Number(text) : null;

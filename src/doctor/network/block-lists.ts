@@ -17,7 +17,7 @@ type Listing = { level: Extract<Level, 'red' | 'yellow'>; what: string };
 
 type List = {
   zone: string;
-  /** The zone below a key of Spamhaus DQS; null: the list has none. */
+  /** The zone below a key of Spamhaus DQS, or null when the list has none. */
   zoneOfKey: string | null;
   title: string;
   hasIpv6: boolean;

@@ -304,7 +304,7 @@ async function remove(
     }
   }
   const removed = await client.domains.delete(id);
-  return { data: removed, text: `${name} is removed. ${waitingText(removed.waiting)}` };
+  return { data: removed, text: `Removed ${name}. ${waitingText(removed.waiting)}` };
 }
 
 function waitingText(waiting: number): string {

@@ -40,7 +40,7 @@ async function setHost({ client }: Api, newName: string): Promise<CommandResult>
     : 'It has to be replaced within 72 hours';
   const text = [
     `${name} receives the bounces of all domains from now on; ${count} to publish it:`,
-    `MX   send.<domain>   10 ${name}   in place of ${before ?? 'the current one'}.`,
+    `MX   send.<domain>   10 ${name}   instead of ${before ?? 'the current one'}.`,
     `${until}, or the domain fails and stops sending. ${name} needs an address record that leads to a node with LETTERHAUS_INBOUND_PORT.`,
   ].join('\n');
   return { data, text };

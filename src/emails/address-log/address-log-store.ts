@@ -43,7 +43,7 @@ export type AddressLogQuery = {
   limit: number;
 };
 
-/** Limit for one email and recipient. Retries go on for days, and a mailbox may be full for all of them. */
+/** Limit for one email and recipient. Retries continue for days, and a mailbox may be full for all of them. */
 const EVENTS_PER_EMAIL_MAX = 200;
 
 const SCAN_MAX = 50_000;

@@ -73,7 +73,7 @@ function logText(cli: Cli, { address, suppressed, data }: RecipientLogList): str
   const lists = suppressed.map((one) => {
     const until = one.expires_at === null ? '' : ` until ${shortTime(one.expires_at)}`;
     const why = `${one.reason}, since ${shortTime(one.created_at)}${until}`;
-    const still = one.simulated ? '; an address of the simulator gets mail all the same' : '';
+    const still = one.simulated ? '. It is a simulator address, so it still gets mail' : '';
     return `${address} is suppressed in ${one.project} (${one.environment}): ${why}${still}.\n`;
   });
   const lines = table(cli, {

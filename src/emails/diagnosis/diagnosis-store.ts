@@ -8,7 +8,7 @@ import type { Queryable } from '../../database/database.ts';
 
 /** In the order of positions, like the recipients of findEmail. */
 export type RecipientState = {
-  /** The last attempt as in the timeline, with its dialogue; null: none was made. */
+  /** The last attempt as in the timeline, with its dialogue, or null when none was made. */
   attempt: Record<string, unknown> | null;
   attemptedAt: Date | null;
   provider: string | null;
@@ -17,7 +17,7 @@ export type RecipientState = {
   dueInMs: number;
   isWithWorker: boolean;
   isOnHold: boolean;
-  /** Time of a planned drop (delivery/queue-control/drop-store.ts); null: none. */
+  /** Time of a planned drop (delivery/queue-control/drop-store.ts), or null when there is none. */
   dropsAt: Date | null;
 };
 

@@ -41,7 +41,7 @@ type WaitFacts = {
   recipient: RecipientView;
   sender: SenderState;
   scheduledAt: Date | null;
-  /** The last report of a worker; null: the provider has its configured limits. */
+  /** The last report of a worker, or null when the provider has its configured limits. */
   provider: StoredProviderState | null;
   /** Number of the project's recipients at the provider that are due earlier. */
   ahead: number;

@@ -29,7 +29,7 @@ Every request carries \`Authorization: Bearer <API key>\`. A key belongs to one 
 environment; with a test key everything works the same and nothing is delivered. Every failure has
 one shape, \`{"error": {"code", "message", "request_id"}}\`, and every response has X-Request-Id.
 
-The dashboard uses the same operations with a session in place of a key: it names project and environment in
+The dashboard uses the same operations with a session instead of a key: it names project and environment in
 \`Letterhaus-Project\` and \`Letterhaus-Environment\`, and sends \`Letterhaus-Session: 1\` with every change.`;
 
 /** Placeholders: the routes are registered here but never called. */

@@ -30,7 +30,7 @@ const MALFORMED = malformed(
   'This is not well-formed HTTP/1.1; check what the client or a proxy in between sends.',
 );
 
-const CLEAR_TEXT = malformed('This port serves HTTPS; write https:// in place of http://.');
+const CLEAR_TEXT = malformed('This port serves HTTPS; write https:// instead of http://.');
 
 const TOO_SLOW: HttpFailure = {
   status: 408,

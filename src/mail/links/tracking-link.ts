@@ -14,7 +14,7 @@ export type Tracking = {
   /** Null: as the domain's setting says. In a stored email it is never null. */
   opens: boolean | null;
   clicks: boolean | null;
-  /** The URL before `/t/`; null: the email is not tracked. */
+  /** The URL before `/t/`, or null when the email is not tracked. */
   base: string | null;
 };
 

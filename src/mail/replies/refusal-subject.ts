@@ -79,7 +79,7 @@ function namesDomain(text: string, domain: string): boolean {
   return false;
 }
 
-/** Returns where to ask for delisting; null: only the reply says. Its links are untrusted and never used. */
+/** Returns where to ask for delisting, or null when only the reply says. Its links are untrusted and never used. */
 export function delistingPage(provider: string, reply: string): string | null {
   const text = reply.toLowerCase();
   const list = LISTS.find(([name]) => text.includes(name))?.[1];

@@ -50,8 +50,8 @@ const BEGINNING_WORDS = 8;
 /** A return path of ours (mail/links/return-path.ts), also inside an address that a forwarder rewrote (SRS). */
 const RETURN_PATH = /\bb-[a-z2-7]{48}\b/;
 /**
- * Recent results by reply; null: no rule matched. During an outage a provider sends the same reply thousands of
- * times, and matching is most of the cost of reading a bounce.
+ * Recent results by reply, each null when no rule matched. During an outage a provider sends the same reply thousands
+ * of times, and matching is most of the cost of reading a bounce.
  */
 const RECENT_RESULTS = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
 const RECENT_RESULTS_MAX = 2_000;
@@ -129,7 +129,7 @@ function recentResults(rules: readonly Rule[]): Map<string, Rule | null> {
 
 type PreparedRule = {
   rule: Rule;
-  /** Phrases as lists of parts; null: the rule has no `text`. */
+  /** Phrases as lists of parts, or null when the rule has no `text`. */
   phrases: readonly (readonly string[])[] | null;
   codeRanges: readonly CodeRange[] | null;
   isAboutRecipient: boolean;

@@ -58,7 +58,7 @@ test('a long text is cut at 2 KB between characters', () => {
   assert.match(reply?.message ?? '', /^é+$/);
 });
 
-test('malformed data in place of a reply is an error', () => {
+test('malformed data instead of a reply is an error', () => {
   const garbage = [
     'hello\r\n',
     '\r\n',

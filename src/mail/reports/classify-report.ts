@@ -28,7 +28,7 @@ type Reported = {
 export type Classified = {
   classification: Classification;
   status: string | null;
-  /** The code of the deciding reply; null: no server replied. */
+  /** The code of the deciding reply, or null when no server replied. */
   code: number | null;
 };
 

@@ -35,9 +35,9 @@ export type ReportKind = 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_
 export type ReportedRecipient = {
   /** The result for this recipient; `other`: forwarded to others, without a result yet. */
   kind: ReportKind;
-  /** The recipient in the report, which is another address after forwarding; null: not named. */
+  /** The recipient in the report, which is another address after forwarding, or null when not named. */
   recipient: string | null;
-  /** Original-Recipient: the address that the sender used; null: not named. */
+  /** Original-Recipient: the address that the sender used, or null when not named. */
   original: string | null;
   status: string | null;
   code: number | null;

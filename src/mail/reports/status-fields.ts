@@ -12,7 +12,7 @@ import { readHeader } from '../mime/reader.ts';
 import { addressIn } from './text-entries.ts';
 
 export type StatusEntry = {
-  /** Final-Recipient, else Original-Recipient; null: neither is an address. */
+  /** Final-Recipient, else Original-Recipient, or null when neither is an address. */
   recipient: string | null;
   /** Original-Recipient: the address that the sender used; null when absent. */
   original: string | null;

@@ -23,7 +23,7 @@ export type OrderOptions = {
   replaces?: string | null;
   /** PEM, of a key for this certificate only. */
   privateKey: string;
-  /** URL of an order that is continued, which was made for the same key; null: a new one. */
+  /** URL of an order that is continued, which was made for the same key, or null for a new one. */
   orderUrl: string | null;
   /** Called with the URL of a new order before anything else is done with it. */
   onOrdered: (orderUrl: string) => Promise<void>;

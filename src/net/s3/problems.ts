@@ -4,7 +4,7 @@ export type S3Failure =
   | {
       kind: 'refused';
       status: number;
-      /** The code of S3, such as NoSuchBucket; null: the response had none. */
+      /** The code of S3, such as NoSuchBucket, or null when the response had none. */
       code: string | null;
       /** The right region, according to the store. */
       region: string | null;

@@ -14,7 +14,7 @@ import { problemFor, type S3Failure, type S3Problem } from './problems.ts';
 import { MIB } from '../../lib/units.ts';
 
 export type S3Access = {
-  /** The URL of the store, with buckets in its path; null: AWS, with buckets in the host name. */
+  /** The URL of the store, with buckets in its path, or null for AWS, with buckets in the host name. */
   endpoint: string | null;
   region: string;
   accessKeyId: string;

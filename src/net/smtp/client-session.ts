@@ -142,7 +142,7 @@ export type Transaction = {
 
 /**
  * Called right before the dot. Returns the next message for this session, whose envelope is then written with the
- * dot (RFC 2920 §3.1); null: none.
+ * dot (RFC 2920 §3.1), or null when there is none.
  * @param mayAnnounce returns whether the server supports that message and it may be sent
  */
 export type PickNext = (mayAnnounce: (next: Transaction) => boolean) => Transaction | null;
@@ -174,7 +174,7 @@ export type Session = {
   announced: Transaction | null;
 };
 
-/** Sends a command and reads its reply. The transcript shows `masked` in place of a line with a secret. */
+/** Sends a command and reads its reply. The transcript shows `masked` instead of a line with a secret. */
 export function sendCommand(
   session: Session,
   phase: SmtpPhase,

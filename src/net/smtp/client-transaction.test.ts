@@ -224,7 +224,7 @@ test('the first of two replies to the final dot counts, and the session ends', a
   assert.equal(connection.isReusable, false);
 });
 
-test('a 250 in place of 354 does not start the message', async () => {
+test('a 250 instead of 354 does not start the message', async () => {
   await using mx = await startFakeMx({ phases: { data_command: '250 Ok' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data_command', cause: 'garbage' });

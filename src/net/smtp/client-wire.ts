@@ -13,7 +13,7 @@ import {
   type SmtpReply,
 } from '../../mail/replies/smtp-reply.ts';
 
-/** Result types of TLS reports (RFC 8460 §4.3); null: success. */
+/** Result types of TLS reports (RFC 8460 §4.3), or null for success. */
 export type TlsResult =
   | 'starttls-not-supported'
   | 'certificate-host-mismatch'

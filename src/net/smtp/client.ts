@@ -47,7 +47,7 @@ export type ConnectResult =
   | { kind: 'replied'; phase: SmtpPhase; reply: SmtpReply; transcript: SmtpTranscript }
   | SmtpFailure;
 
-/** Why a step ends the handshake; null: the handshake continues. */
+/** Why a step ends the handshake, or null when the handshake continues. */
 type HandshakeEnd = Exclude<ConnectResult, { kind: 'ready' }> | null;
 
 type Handshake = Session & { options: SmtpOptions; tls: SmtpTlsFacts | null };

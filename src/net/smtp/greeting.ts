@@ -18,7 +18,7 @@ type GreetingFailure = Extract<Greeting, { kind: 'failed' }>;
 type GreetingOptions = {
   address: string;
   port: number;
-  /** The address of this machine to connect from; null: the system chooses. */
+  /** The address of this machine to connect from, or null when the system chooses. */
   localAddress: string | null;
   timeoutMs: number;
 };

@@ -46,7 +46,7 @@ export type TlsRule = {
 
 export type TlsRequirements = {
   senderDemand: 'opportunistic' | 'enforced';
-  /** The current MTA-STS policy of the domain; null: none. */
+  /** The current MTA-STS policy of the domain, or null when there is none. */
   stsPolicy: StsPolicy | null;
   dane: DaneFinding;
 };

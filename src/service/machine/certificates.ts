@@ -53,8 +53,8 @@ export function readPair(
 }
 
 /**
- * Checks the operator's files at the start. @returns the problem as a sentence with the name of the variable; null:
- * none
+ * Checks the operator's files at the start. @returns the problem as a sentence with the name of the variable, or null
+ * when there is none
  */
 export function problemOf(
   files: CertificateFiles,

@@ -25,7 +25,7 @@ export class InTransitConnections {
   /**
    * Closes a connection that a worker refused while the service stops. The cluster module sends such a connection to
    * another worker, and keeps it open when none is left. Its own listener runs before this one, so a connection that
-   * went on is no longer this worker's.
+   * another worker got is no longer this worker's.
    */
   closeRefusedBy(worker: Worker): void {
     worker.process.on('internalMessage', (message: { accepted?: boolean }) => {

@@ -146,7 +146,7 @@ export class WorkerPool {
     };
   }
 
-  /** Refuses emails for this reason, beside the reasons of other sources; null: no longer. */
+  /** Refuses emails for this reason, beside the reasons of other sources. With null it no longer does. */
   refuseMail(source: RefusalSource, refusal: Unready | null): void {
     const before = this.#refusals.get(source);
     if (before?.code === refusal?.code && before?.reason === refusal?.reason) return;

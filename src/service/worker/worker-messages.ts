@@ -18,7 +18,7 @@ export type WorkerSetup = {
   config: Config;
   database: { address: DatabaseAddress; role: string | null };
   secretKey: string;
-  /** User to switch to; null: the worker keeps its user. */
+  /** User to switch to, or null when the worker keeps its user. */
   user: User | null;
   instance: string;
   /** Path of the socket for the command line (service/admin-socket.ts). */

@@ -62,7 +62,7 @@ function describeVersion(command: Command): Command {
 function describeContent(command: Command, another: string): Command {
   return command
     .option('--name <name>', `${another} display name`.trim(), parseName)
-    .option('--alias <alias>', `${another} name to use in place of the id`.trim())
+    .option('--alias <alias>', `${another} name to use instead of the id`.trim())
     .option('--subject <liquid>', 'subject (default: each email gives its own)')
     .option('--html <liquid>', 'content as HTML')
     .option('--html-file <file>', 'HTML content from a file; - is standard input')

@@ -190,7 +190,7 @@ async function enable(api: Api, id: string): Promise<CommandResult> {
 
 async function remove(api: Api, id: string): Promise<CommandResult> {
   const data = await api.byId.webhooks.delete(id);
-  return { data, text: `Webhook ${id} is removed.` };
+  return { data, text: `Removed webhook ${id}.` };
 }
 
 function parseEventsOrAll(text: string): EventType[] | 'all' {

@@ -345,7 +345,7 @@ test('a worker that resumes after a freeze does not send webhooks that another m
     what: 'the release of its deliveries',
   });
   assert.deepEqual(receiver.ids(), []);
-  // A running loop would go on to claim and release, each time for two seconds.
+  // A running loop would continue to claim and release, each time for two seconds.
   await frozen.stop();
   await t.startLoop();
   await t.advance('3 seconds');

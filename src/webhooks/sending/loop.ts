@@ -1,8 +1,8 @@
 /**
- * The webhook loop searches endpoints with due deliveries, claims for each in rotation, and sends. It searches as
- * soon as this process has queued a delivery, otherwise once a second, and every two seconds while there is nothing
- * to send. A search covers new deliveries, every two seconds the deliveries of the last 20 s, and every minute
- * everything.
+ * The webhook loop finds endpoints with due deliveries, claims deliveries for each endpoint in turn, and sends them.
+ * It polls as soon as this process has queued a delivery, otherwise once a second, and every two seconds while there is
+ * nothing to send. A poll searches the new deliveries. Every two seconds it searches the deliveries of the last 20 s,
+ * and every minute all deliveries.
  *
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are claimed under this
  * worker's lease, which fences every outcome (database/leased-queue.ts). An unreachable, slow or overloaded

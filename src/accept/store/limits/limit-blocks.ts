@@ -109,7 +109,7 @@ const CHANGES = `
                               where sharing.is_ample and ${OF_PROJECT} and ${IS_TO_FILL}
                                 for update skip locked) block) block`;
 
-/** Follows the demands. */
+/** The parameter after those of the demands. */
 const LOCK_TIMEOUT = `$${DEMAND_PARAMETERS + 1}`;
 
 /** Finds blocks by their slots alone, because the snapshot may have an earlier state of the other columns. */

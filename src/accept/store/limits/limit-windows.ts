@@ -112,7 +112,7 @@ export const CURRENT_COUNTS = `
  * A condition of limitWindow that is always true. It sets how long the statement waits for locks, before the row is
  * locked. A transaction around the statement could set it too, but would keep the row locked while the worker is
  * frozen.
- * @param parameter milliseconds as text; null: as configured
+ * @param parameter milliseconds as text, or null for the configured time
  */
 export const withLockTimeout = (parameter: string): string =>
   `(${parameter}::text is null or set_config('lock_timeout', ${parameter}, true) is not null)`;
