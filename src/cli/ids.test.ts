@@ -26,6 +26,9 @@ test('a key is revoked by its id alone, however many projects there are', async 
 test('a key that leaked is revoked by its text', async () => {
   const { id, key } = await json('keys', 'create', ...IN_SECOND);
   assert.equal((await json('keys', 'revoke', key)).id, id);
+  const again = await run('keys', 'revoke', key);
+  assert.equal(again.code, 1);
+  assert.match(again.stderr, /The service does not know this key\./);
 });
 
 test('a key is rotated by its id or its text, and keeps its environment and its limits', async () => {

@@ -24,7 +24,7 @@ test('help lists the commands and succeeds', async () => {
   }
 });
 
-test('every command has a description', async () => {
+test('a command shows its usage by --help, and by help and its name', async () => {
   for (const words of [
     ['keys', '--help'],
     ['keys', 'create', '--help'],
@@ -36,7 +36,7 @@ test('every command has a description', async () => {
   }
 });
 
-test('every command and every part of one has --help, and --json where it does something', async () => {
+test('every command has --help, and --json unless it only groups others', async () => {
   const help = async (...words: string[]): Promise<string> => {
     let text = '';
     const out = (more: string) => void (text += more);

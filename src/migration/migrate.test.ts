@@ -169,7 +169,9 @@ test('before something is removed, workers that need it get time to end', async 
   const log = (sentence: string): unknown => logged.push(sentence);
   const migrating = migrate(database.address, { ...OPTIONS, ...next, log });
   await waitFor(() => logged.length > 0, { what: 'the migration to wait' });
-  assert.deepEqual(logged, ['waiting for 1 workers of an older version to stop before the next migration']);
+  assert.deepEqual(logged, [
+    'waiting for 1 workers of an older version to stop before the next migration',
+  ]);
   assert.equal(await readRequiredSchema(db), 9001);
   const [present] = await db.query(`select from pg_tables where tablename = 'clock_of_old'`);
   assert.ok(present, 'nothing is taken away yet');

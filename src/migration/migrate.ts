@@ -303,7 +303,9 @@ async function waitForOlderNodes(
     silentS = workers.some(({ id, beat }) => heartbeats.get(id) !== beat) ? 0 : silentS + 1;
     if (workers.length === 0 || silentS >= OLDER_NODES_SILENT_S) return;
     if (second === 0) {
-      log(`waiting for ${workers.length} workers of an older version to stop before the next migration`);
+      log(
+        `waiting for ${workers.length} workers of an older version to stop before the next migration`,
+      );
     }
     heartbeats = new Map(workers.map(({ id, beat }) => [id, beat]));
     await pause(1_000, null, { signal });

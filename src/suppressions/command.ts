@@ -95,9 +95,7 @@ function describeEntry(address: string, found: Suppression | null): string {
   const { reason, created_at: since, expires_at: end, source_email_id: source } = found;
   const until = end === null ? '' : `, until ${shortTime(end)}`;
   const because = source === null ? '' : `, because of email ${source}`;
-  const still = found.simulated
-    ? ' It is a simulator address, so it still gets mail.'
-    : '';
+  const still = found.simulated ? ' It is a simulator address, so it still gets mail.' : '';
   return `${address} has been suppressed since ${shortTime(since)} (${reason})${until}${because}.${still}`;
 }
 

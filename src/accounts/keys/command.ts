@@ -1,6 +1,7 @@
 /** `letterhaus keys`: creates, lists, changes, rotates and revokes API keys. A key is shown only at its creation. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { ApiKey } from '../../../sdk/src/api.ts';
+import { LetterhausError } from '../../../sdk/src/errors.ts';
 import { parseApiKey } from './api-key.ts';
 import { type Environment, PERMISSIONS, type Permission } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/address.ts';
@@ -88,6 +89,7 @@ export function describeKeys(keys: Command, cli: Cli): void {
   }).argument('<id>', 'id of the key, or the key itself');
 }
 
+const UNKNOWN_KEY = 'The service does not know this key.';
 const ANY = 'any';
 const NO_LISTS = 'no';
 
@@ -222,7 +224,10 @@ function noKeyMessage(id: string): string {
 /** Accepts the key itself too, because a leaked key may be all that the operator has. Other text is used as an id. */
 async function findId(api: Api, options: ApiOptions, idOrKey: string): Promise<string> {
   if (parseApiKey(idOrKey) === null) return idOrKey;
-  return (await currentKey(api.cli, options, idOrKey))?.id ?? 'of this key';
+  const found = await currentKey(api.cli, options, idOrKey);
+  if (found === null)
+    throw new LetterhausError({ status: 404, code: 'not_found', message: UNKNOWN_KEY });
+  return found.id;
 }
 
 function keyCells(key: ApiKey & { environment: Environment }, hasLists: boolean): string[] {

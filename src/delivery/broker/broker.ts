@@ -134,7 +134,10 @@ export class Broker {
   /** Forwards an unreachable address. Caps the time, because the worker may not know that the uplink is down. */
   #forwardSkippedAddress(worker: number, { address, skippedForMs }: HostMessage): void {
     const longestMs = this.#uplink.isDown ? this.#options.settings.uplink.retryMs : Infinity;
-    this.#notify({ kind: 'host', address, skippedForMs: Math.min(skippedForMs, longestMs) }, worker);
+    this.#notify(
+      { kind: 'host', address, skippedForMs: Math.min(skippedForMs, longestMs) },
+      worker,
+    );
   }
 
   #recordUnreached(
@@ -201,7 +204,10 @@ export class Broker {
   }
 
   #reopen(provider: BrokerProvider): void {
-    this.#applyOutageChange(provider, { addresses: provider.outage.clearSilent(), skippedForMs: 0 });
+    this.#applyOutageChange(provider, {
+      addresses: provider.outage.clearSilent(),
+      skippedForMs: 0,
+    });
   }
 
   #applyOutageChange(

@@ -344,7 +344,9 @@ test('a server that did not answer is skipped by all workers, except for urgent 
   using machine = new Machine(2, { port: mx.port, limits: {} });
   const [one, two] = machine.workers as [SmtpConnections, SmtpConnections];
   one.skipAddress(mx.address, { timedOut: false });
-  await waitFor(() => two.skippedForMs(mx.address) > 0, { what: 'the other worker to receive that' });
+  await waitFor(() => two.skippedForMs(mx.address) > 0, {
+    what: 'the other worker to receive that',
+  });
   assert.equal((await two.acquire(targetOf(mx), request())).kind, 'unavailable');
   assert.equal((await two.acquire(targetOf(mx), request({ untilExpiryMs: 60_000 }))).kind, 'ready');
   assert.equal(two.skippedForMs(mx.address), 0, 'it answers again');

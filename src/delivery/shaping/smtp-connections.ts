@@ -219,7 +219,9 @@ export class SmtpConnections {
   skipAddress(address: string, { timedOut }: { timedOut: boolean }): void {
     const standardMs = timedOut ? SKIPPED_AFTER_TIMEOUT_MS : SKIPPED_FOR_MS;
     // The broker sends the final time later. Until then mail must not wait for minutes.
-    const skippedForMs = this.uplink.isDown ? Math.min(standardMs, this.uplink.retryMs) : standardMs;
+    const skippedForMs = this.uplink.isDown
+      ? Math.min(standardMs, this.uplink.retryMs)
+      : standardMs;
     this.#skippedAddresses.remember(address, skippedForMs);
     this.#outbox.send({ kind: 'host', address, skippedForMs });
   }
@@ -234,7 +236,8 @@ export class SmtpConnections {
 
   receive(messages: readonly BrokerMessage[]): void {
     for (const message of messages) {
-      if (message.kind === 'host') this.#skippedAddresses.remember(message.address, message.skippedForMs);
+      if (message.kind === 'host')
+        this.#skippedAddresses.remember(message.address, message.skippedForMs);
       else if (message.kind === 'prompt') message.providers.forEach(this.#onPrompt);
       else if (message.kind === 'uplink') this.uplink.receive(message);
       else this.#handle(this.#provider(message.provider), message);
