@@ -164,9 +164,20 @@ test('when no commit ends for 18 s, and the database fails over, no node takes t
     what: `${HEARTBEATS} missed heartbeats of each node`,
     timeoutMs: 120_000,
   });
+  // The second node reaches the new primary some polls of the first one later.
+  const late = nodes[1]!;
+  process.kill(-late.pid, 'SIGSTOP');
   await pair.primary.kill9();
   await pair.promoteStandby();
   address.port = pair.standby.port;
+  const newest = 'select max(beat)::int as newest from nodes';
+  const [atFailover] = await first.sql(newest);
+  const areStored = async () => {
+    const [now] = await first.sql(newest);
+    return now!['newest'] >= atFailover!['newest'] + 3;
+  };
+  await waitFor(areStored, { what: 'heartbeats of the first node' });
+  process.kill(-late.pid, 'SIGCONT');
   release.resolve();
 
   await waitForEmptyQueue(first, 180_000);
