@@ -131,8 +131,9 @@ function connectionOptions(
     );
   }
   if (rule === 'of_id') return command;
-  // --mode is the former name, which scripts use.
   const environment = new Option('--mode, --environment <environment>', 'environment');
+  // Scripts use --mode, the former name. It works, but no help, error or completion shows it.
+  environment.flags = '--environment <environment>';
   if (rule === 'asked') environment.makeOptionMandatory();
   command.addOption(environment.choices(ENVIRONMENTS).conflicts('key'));
   if (rule !== 'both') return command;

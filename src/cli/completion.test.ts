@@ -23,12 +23,13 @@ test('commands and their parts are completed', async () => {
 test('options are completed, and the values of options that permit only some', async () => {
   assert.deepEqual(await offered('emails', 'list', '--st'), ['--status']);
   assert.deepEqual(await offered('emails', 'list', '--status', 'boun'), ['bounced']);
-  assert.deepEqual(await offered('keys', 'create', '--mode', ''), ['live', 'test']);
   assert.deepEqual(await offered('keys', 'create', '--environment', ''), ['live', 'test']);
   assert.deepEqual(await offered('keys', 'create', '--env'), ['--environment']);
-  assert.deepEqual(await offered('keys', 'create', '--mo'), ['--mode']);
+  assert.deepEqual(await offered('keys', 'create', '--mo'), [], '--mode is a former name');
   assert.deepEqual(await offered('keys', 'create', '--name', 'li'), [], 'any name is permitted');
-  assert.deepEqual(await offered('keys', 'create', '--mode', 'live', '--perm'), ['--permission']);
+  assert.deepEqual(await offered('keys', 'create', '--environment', 'live', '--perm'), [
+    '--permission',
+  ]);
   assert.deepEqual(await offered('completion', 'z'), ['zsh']);
 });
 

@@ -100,17 +100,13 @@ function candidates(
       .createHelp()
       .visibleOptions(command)
       .flatMap((option) =>
-        longNamesOf(option).map((word) => ({ word, about: option.description })),
+        option.long === undefined ? [] : [{ word: option.long, about: option.description }],
       );
   }
   const argument = command.registeredArguments[at.argumentsBefore];
   const parts = command.commands.map((one) => ({ word: one.name(), about: one.description() }));
   return [...parts, ...choices(argument?.argChoices)];
 }
-
-/** An option may have two long names, of which commander calls the first one short. */
-const longNamesOf = ({ long, short }: Option): string[] =>
-  [long, short].filter((name) => name?.startsWith('--') === true) as string[];
 
 function choices(values: readonly string[] | undefined): Candidate[] {
   return (values ?? []).map((word) => ({ word, about: '' }));

@@ -25,10 +25,10 @@ const LISTS: [words: string, says: RegExp][] = [
   ['emails list', /^No emails have been sent yet\./],
   ['emails list --status bounced', /^No email matches\./],
   ['webhooks list', /^There is no webhook yet\./],
-  ['keys list --mode live', /^There are no API keys\./],
+  ['keys list --environment live', /^There are no API keys\./],
   ['templates list', /^There is no template yet\./],
   ['suppressions list', /^No address is suppressed\./],
-  ['domains list --mode live', /^There is no sending domain yet\./],
+  ['domains list --environment live', /^There is no sending domain yet\./],
   ['inbound list', /^No message has been received\./],
   ['inbound list --kind bounce', /^No received message matches\./],
   ['queue', /^The queue is empty/],
@@ -59,7 +59,7 @@ test('a webhook without deliveries says how to test it', async () => {
     'webhooks',
     'add',
     'https://acme.com/hooks',
-    '--mode',
+    '--environment',
     'live',
   );
   const none = await printed('webhooks', 'deliveries', id);

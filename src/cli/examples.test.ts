@@ -44,8 +44,8 @@ for (const { command, words } of all) {
 
 test('an example with an unknown option, a wrong value or a missing one would not be accepted', async () => {
   for (const line of [
-    'keys create --mode live --colour red',
-    'keys create --mode prod',
+    'keys create --environment live --colour red',
+    'keys create --environment prod',
     'keys create',
     'keys revoke',
     'keys revoke one two',

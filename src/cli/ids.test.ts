@@ -12,7 +12,7 @@ const run = (...words: string[]) => service.cli(...words);
 const json = (...words: string[]) => service.cliJson(...words);
 for (const name of ['First', 'Second', 'Third']) await json('projects', 'create', name);
 
-const IN_SECOND = ['--project', 'Second', '--mode', 'test'];
+const IN_SECOND = ['--project', 'Second', '--environment', 'test'];
 
 test('a key is revoked by its id alone, however many projects there are', async () => {
   const { id } = await json('keys', 'create', ...IN_SECOND);
@@ -57,7 +57,15 @@ test('a project that is given must be the one of the id', async () => {
 
 test('a domain is verified, changed and removed by its id alone', async () => {
   for (const mode of ['test', 'live']) {
-    const { id } = await json('domains', 'add', 'shop.test', '--project', 'Second', '--mode', mode);
+    const { id } = await json(
+      'domains',
+      'add',
+      'shop.test',
+      '--project',
+      'Second',
+      '--environment',
+      mode,
+    );
     if (mode === 'test') assert.equal((await json('domains', 'verify', id)).status, 'verified');
     assert.equal((await json('domains', 'set-tls', id, 'enforced')).tls, 'enforced');
     const removed = { object: 'domain', id, deleted: true, waiting: 0 };

@@ -172,10 +172,10 @@ test('--only with mail ports requires that a port is set', async () => {
 
 test('commands use the running service, and say how to start one that does not run', async () => {
   const service = embedded;
-  const { key } = await service.cliJson('keys', 'create', '--mode', 'live');
+  const { key } = await service.cliJson('keys', 'create', '--environment', 'live');
   assert.equal((await service.request('GET', '/v1/projects', { key })).status, 200);
   await service.stop();
-  const list = await service.cli('keys', 'list', '--mode', 'live');
+  const list = await service.cli('keys', 'list', '--environment', 'live');
   assert.equal(list.code, 2);
   assert.match(
     list.stderr,
@@ -185,7 +185,7 @@ test('commands use the running service, and say how to start one that does not r
 
 test('the list of keys fits the terminal, and is not cut where its output is piped', async () => {
   const name = 'The key of the shop that is rotated every quarter';
-  await shared.cliJson('keys', 'create', '--mode', 'live', '--name', name);
+  await shared.cliJson('keys', 'create', '--environment', 'live', '--name', name);
   const list = ['keys', 'list'];
   const onTerminal = await letterhausHere(list, shared.env, { widthColumns: 125 });
   for (const line of onTerminal.stdout.split('\n')) assert.ok(line.length <= 125, line);
@@ -212,14 +212,14 @@ test('a domain is added with its records, checked and removed', async () => {
 
   const removed = await service.cli('domains', 'remove', 'example.org');
   assert.equal(removed.code, 0, removed.stderr);
-  assert.equal((await service.cliJson('domains', 'list', '--mode', 'live')).data.length, 0);
+  assert.equal((await service.cliJson('domains', 'list', '--environment', 'live')).data.length, 0);
   const gone = await service.cli('domains', 'verify', 'example.org');
   assert.match(gone.stderr, /There is no domain "example\.org" in the live environment/);
 });
 
 test('an address is suppressed and removed again', async () => {
   const service = shared;
-  const words = ['--mode', 'test'];
+  const words = ['--environment', 'test'];
   const added = await service.cli('suppressions', 'add', 'Jo@Example.org', ...words);
   assert.equal(added.stdout, 'Jo@example.org gets no more mail.\n');
   const again = await service.cli('suppressions', 'add', 'jo@example.org', ...words);
@@ -246,7 +246,7 @@ test('a webhook is added, listed, and removed by its id alone', async () => {
     'webhooks',
     'add',
     url,
-    '--mode',
+    '--environment',
     'test',
     '--events',
     'email.bounced',
@@ -295,7 +295,7 @@ test('on the machine of the service, send needs no key and leaves none', async (
   const sent = await service.cliJson(...send);
   const { environment } = await service.cliJson('emails', 'show', sent.id);
   assert.equal(environment, 'test');
-  const live = await service.cli(...send, '--mode', 'live');
+  const live = await service.cli(...send, '--environment', 'live');
   assert.match(live.stderr, /acme\.test/);
   assert.equal(live.code, 1);
   const rows = () => service.sql(`select 1 from api_keys where name = 'letterhaus send'`);

@@ -16,7 +16,14 @@ const typesOf = (entries: Entry[]): string[] => entries.map(({ type }) => type);
 /** A second project that may send from other.test. @returns its key */
 async function otherKey(): Promise<string> {
   await service.cliJson('projects', 'create', 'Other');
-  const { key } = await service.cliJson('keys', 'create', '--project', 'Other', '--mode', 'test');
+  const { key } = await service.cliJson(
+    'keys',
+    'create',
+    '--project',
+    'Other',
+    '--environment',
+    'test',
+  );
   const added = await service.request('POST', '/v1/domains', { key, body: { name: 'other.test' } });
   await asOwner(service.address(), (db) => declareVerified(db, added.body.id));
   return key;
@@ -63,7 +70,7 @@ test('the log has the history of an address in all projects: its emails, their r
 test('the log can be limited to a project, to an environment and to a number of lines', async () => {
   const other = await service.cliJson('log', '--to', TO, '--project', 'other');
   assert.deepEqual([...new Set(other.data.map(({ project }: Entry) => project))], ['Other']);
-  const live = await service.cli('log', '--to', TO, '--mode', 'live', '--json');
+  const live = await service.cli('log', '--to', TO, '--environment', 'live', '--json');
   assert.deepEqual([live.code, JSON.parse(live.stdout).data], [1, []]);
   const few = await service.cliJson('log', '--to', TO, '--limit', '2');
   assert.deepEqual([few.data.length, few.has_more], [2, true]);

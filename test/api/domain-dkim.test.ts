@@ -26,7 +26,7 @@ type Body = ApiResponse['body'];
 
 async function newProject(name: string): Promise<string> {
   await service.cliJson('projects', 'create', name);
-  return (await service.cliJson('keys', 'create', '--mode', 'live', '--project', name)).key;
+  return (await service.cliJson('keys', 'create', '--environment', 'live', '--project', name)).key;
 }
 const owner = await newProject('Owner');
 const other = await newProject('Other');

@@ -167,7 +167,7 @@ test('a dry run refuses an email in the words of a real request', async () => {
 test('a limit that is used up refuses a dry run as well', async () => {
   const set = (max: number) =>
     service.sql(`update limit_windows set max = ${max} where category = 'sending'`);
-  const key = await service.cliJson('keys', 'create', '--mode', 'test');
+  const key = await service.cliJson('keys', 'create', '--environment', 'test');
   await service.clock.advance({ seconds: 61 });
   await set(1);
   await service.send(EMAIL);

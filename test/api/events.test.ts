@@ -31,7 +31,7 @@ async function eventsAfter(cursor: string, count: number, query = ''): Promise<B
 /** A project with full access to its test environment. */
 async function otherProject(name: string): Promise<string> {
   await service.cliJson('projects', 'create', name);
-  return (await service.cliJson('keys', 'create', '--mode', 'test', '--project', name)).key;
+  return (await service.cliJson('keys', 'create', '--environment', 'test', '--project', name)).key;
 }
 
 // Before there is a second project, which would have to be named.

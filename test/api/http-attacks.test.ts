@@ -169,7 +169,7 @@ let other: Promise<{ key: string }> | null = null;
 function otherProjectsKey(): Promise<{ key: string }> {
   other ??= (async () => {
     const { id } = await service.cliJson('projects', 'create', 'Other');
-    return service.cliJson('keys', 'create', '--mode', 'test', '--project', id);
+    return service.cliJson('keys', 'create', '--environment', 'test', '--project', id);
   })();
   return other;
 }

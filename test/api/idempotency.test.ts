@@ -124,7 +124,7 @@ test('of fifty concurrent requests with one key and different bodies, one is acc
 
 test('fifty concurrent requests with one key and one email left in the limit make one email and no 429', async (t) => {
   const setLimit = (limit: string) =>
-    service.cliJson('projects', 'set-limit', limit, '--mode', 'test');
+    service.cliJson('projects', 'set-limit', limit, '--environment', 'test');
   await service.clock.advance({ seconds: 61 });
   await setLimit('3/60');
   t.after(() => setLimit('default'));
@@ -176,7 +176,14 @@ test('each environment and project has its own idempotency keys', async () => {
   const live = await service.liveKey();
   await service.addLiveDomain('acme.example');
   await service.cliJson('projects', 'create', 'Other');
-  const other = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  const other = await service.cliJson(
+    'keys',
+    'create',
+    '--environment',
+    'test',
+    '--project',
+    'Other',
+  );
   const { body: domain } = await service.request('POST', '/v1/domains', {
     key: other.key,
     body: { name: 'acme.test' },

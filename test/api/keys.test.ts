@@ -319,7 +319,14 @@ test('projects of the organization are listed with their fields', async () => {
     `insert into projects (id, organization_id, name, created_at) values ($1, $2, 'Alien', now())`,
     [projectId, organizationId],
   );
-  const alien = await service.cliJson('keys', 'create', '--mode', 'test', '--project', projectId);
+  const alien = await service.cliJson(
+    'keys',
+    'create',
+    '--environment',
+    'test',
+    '--project',
+    projectId,
+  );
   const ours = (await get('/v1/projects', service.testKey)).body;
   const names = ours.data.map(({ name }: Body) => name);
   assert.ok(names.includes('Second') && !names.includes('Alien'));

@@ -210,7 +210,14 @@ test('each environment and each project has its own window', async () => {
   assertFailure(elsewhere, 403, 'domain_not_verified');
   assert.equal(limitIn(elsewhere).remaining, 20);
   await service.cliJson('projects', 'create', 'Other');
-  const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  const { key } = await service.cliJson(
+    'keys',
+    'create',
+    '--environment',
+    'test',
+    '--project',
+    'Other',
+  );
   assert.equal(limitIn(await send({ key })).remaining, 20);
 });
 
@@ -224,7 +231,7 @@ test('keys of one project and environment share a window', async () => {
 test('an operator can set and reset the limit of a project', async () => {
   const project = (await service.request('GET', '/v1/api-keys/current')).body.project.id;
   const set = (limit: string) =>
-    service.cliJson('projects', 'set-limit', limit, '--project', project, '--mode', 'test');
+    service.cliJson('projects', 'set-limit', limit, '--project', project, '--environment', 'test');
   await newWindow();
   await set('2/60');
   const responses = await inParallel(5, () => send());
@@ -317,7 +324,7 @@ test('dry runs have their own limit, as large as the sending limit, exact over t
 
   const project = (await service.request('GET', '/v1/api-keys/current')).body.project.id;
   const set = (limit: string) =>
-    service.cliJson('projects', 'set-limit', limit, '--project', project, '--mode', 'test');
+    service.cliJson('projects', 'set-limit', limit, '--project', project, '--environment', 'test');
   await set('30/60');
   await newWindow();
   assert.equal(limitIn(await dryRun()).limit, 30, 'it follows the limit of sending');

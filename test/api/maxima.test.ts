@@ -72,7 +72,7 @@ test('a project has a maximum of suppressions, and an existing entry is no addit
   assert.equal((await add('jo0@acme.test')).status, 200);
   assert.equal((await load(5)).body.already_there, 5);
   // The command line has no maximum.
-  const words = ['add', 'operator@acme.test', '--project', project.id, '--mode', 'test'];
+  const words = ['add', 'operator@acme.test', '--project', project.id, '--environment', 'test'];
   assert.equal((await service.cli('suppressions', ...words)).code, 0);
   await service.request('DELETE', '/v1/suppressions/operator@acme.test');
   const batch = { emails: ['jo1@acme.test', 'another@acme.test'] };

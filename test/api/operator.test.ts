@@ -23,7 +23,14 @@ const raise = () => asOwner(service.address(), (db) => raiseCondition(db, DEGRAD
 const clear = () => asOwner(service.address(), (db) => clearCondition(db, DEGRADED));
 
 async function operatorKey(): Promise<string> {
-  const made = await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live');
+  const made = await service.cliJson(
+    'keys',
+    'create',
+    '--project',
+    'operator',
+    '--environment',
+    'live',
+  );
   return made.key;
 }
 
@@ -49,7 +56,14 @@ test('an operator lists open conditions by command line and by key, with their s
 });
 
 test('changes to operator events are in the audit log that the members read', async () => {
-  const made = await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live');
+  const made = await service.cliJson(
+    'keys',
+    'create',
+    '--project',
+    'operator',
+    '--environment',
+    'live',
+  );
   const url = 'https://alerts.example/hook';
   const hook = await service.request('POST', '/v1/webhooks', { key: made.key, body: { url } });
   assert.equal(hook.status, 201, hook.text);

@@ -217,7 +217,7 @@ test('mail of another project or environment is neither shown, found nor changed
   const { key: other } = await service.cliJson(
     'keys',
     'create',
-    '--mode',
+    '--environment',
     'test',
     '--project',
     'Other',

@@ -99,7 +99,14 @@ test('mail that a worker is sending is not changed, and reported', async () => {
 
 test('thousands of recipients are changed in steps, and only those of the given project', async () => {
   await service.cliJson('projects', 'create', 'Other');
-  const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  const { key } = await service.cliJson(
+    'keys',
+    'create',
+    '--environment',
+    'test',
+    '--project',
+    'Other',
+  );
   const id = await service.send({ to: 'kim@many.test' });
   await service.sql(
     `insert into queue (project_id, email_id, position, environment, destination, provider, due_at)

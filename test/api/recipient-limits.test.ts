@@ -87,7 +87,15 @@ test('an idempotent repetition counts no recipients', async () => {
 
 test('an operator can set and reset the limit on recipients of a project', async () => {
   const set = (limit: string) =>
-    service.cliJson('projects', 'set-limit', limit, '--category', 'recipients', '--mode', 'test');
+    service.cliJson(
+      'projects',
+      'set-limit',
+      limit,
+      '--category',
+      'recipients',
+      '--environment',
+      'test',
+    );
   await newWindow();
   await set('3/60');
   assert.deepEqual([(await send(2)).status, (await send(2)).status], [202, 429]);

@@ -327,14 +327,14 @@ test('the response to a DELETE has a body, and no success has a statusCode', asy
 
 test('limits are stated in whole numbers, and a refusal says when to retry', async () => {
   await using limited = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '2/60' } });
-  await limited.cliJson('projects', 'set-limit', '1000000/1', '--mode', 'test');
+  await limited.cliJson('projects', 'set-limit', '1000000/1', '--environment', 'test');
   const usage = (await limited.request('GET', '/usage')).body;
   assert.deepEqual(
     [usage.emails.daily.limit, usage.emails.monthly.limit],
     [2_147_483_647, 2_147_483_647],
     'clients decode 32 bits',
   );
-  await limited.cliJson('projects', 'set-limit', 'default', '--mode', 'test');
+  await limited.cliJson('projects', 'set-limit', 'default', '--environment', 'test');
   const send = () => limited.request('POST', '/emails', { body: MINIMAL });
   const first = await send();
   assert.equal(first.headers.get('ratelimit-limit'), '2');

@@ -116,10 +116,10 @@ test('emails are counted by sending domain, provider, tag and key', async () => 
 });
 
 test('the command line shows the same counts', async () => {
-  const { totals, data } = await service.cliJson('stats', '--mode', 'test', '--by', 'tag');
+  const { totals, data } = await service.cliJson('stats', '--environment', 'test', '--by', 'tag');
   const asked = await stats('by=tag');
   assert.deepEqual({ totals, data }, { totals: asked.totals, data: asked.data });
-  const { stdout } = await service.cli('stats', '--mode', 'test', '--from', '2d');
+  const { stdout } = await service.cli('stats', '--environment', 'test', '--from', '2d');
   assert.match(stdout, /^DAY +EMAILS/m);
   assert.match(stdout, /^total +4 +5/m);
   const wrong = await service.cli('stats', '--granularity', 'hour', '--from', '400d');

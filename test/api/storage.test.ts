@@ -25,7 +25,7 @@ type Project = { id: string; key: string };
 /** Creates a project without stored mail. */
 async function newProject(name: string): Promise<Project> {
   const { id } = await service.cliJson('projects', 'create', name);
-  const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', id);
+  const { key } = await service.cliJson('keys', 'create', '--environment', 'test', '--project', id);
   const added = await service.request('POST', '/v1/domains', { key, body: { name: 'acme.test' } });
   await service.request('POST', `/v1/domains/${added.body.id}/verify`, { key });
   return { id, key };

@@ -65,7 +65,7 @@ test('an interrupted import reports it and keeps its stored entries, and the nex
   assert.equal(error.code, 'service_unavailable');
   assert.match(error.message, /was interrupted \(.+\)\. What the service has stored stays; import/);
 
-  const again = await run('import', file, '--mode', 'test', '--json');
+  const again = await run('import', file, '--environment', 'test', '--json');
   const { added, already_there: present } = JSON.parse(again.stdout);
   assert.equal(added + present, 8_000);
   assert.ok(present >= 2_000);

@@ -19,7 +19,7 @@ const CSV = { 'content-type': 'text/csv' };
 /** A project of its own: an empty list. */
 async function newProject(name: string): Promise<{ key: string; project: string }> {
   const { id } = await service.cliJson('projects', 'create', name);
-  const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', id);
+  const { key } = await service.cliJson('keys', 'create', '--environment', 'test', '--project', id);
   return { key, project: id };
 }
 
@@ -206,7 +206,7 @@ test('an import during a database outage reports it and can be repeated', async 
 
 test('the command line imports and exports files', async () => {
   const { project } = await newProject('Files');
-  const where = ['--project', project, '--mode', 'test'];
+  const where = ['--project', project, '--environment', 'test'];
   const [source, target] = ['in.csv', 'out.csv'].map((name) => join(service.dataDir, name));
   writeFileSync(source!, 'ann@acme.test,complaint\nben@acme.test\nnobody\n');
   const imported = await service.cli('suppressions', 'import', source!, ...where);

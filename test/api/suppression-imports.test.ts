@@ -164,7 +164,7 @@ test('the command line imports the lists of other services', async () => {
   const file = join(temporaryFolder(), 'list');
   const run = (content: string, ...options: string[]) => {
     writeFileSync(file, content);
-    return service.cli('suppressions', 'import', file, ...options, '--mode', 'test');
+    return service.cli('suppressions', 'import', file, ...options, '--environment', 'test');
   };
   const dump = await run(
     '[{"created":1443651125,"email":"ann@acme.test","reason":"550 5.1.1 No such user","status":"5.1.1"},' +

@@ -143,7 +143,14 @@ test('each project and environment has its own list', async () => {
   await add({ address });
   const live = await service.liveKey();
   await service.cliJson('projects', 'create', 'Other');
-  const stranger = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  const stranger = await service.cliJson(
+    'keys',
+    'create',
+    '--environment',
+    'test',
+    '--project',
+    'Other',
+  );
   for (const key of [live, stranger.key]) {
     for (const method of ['GET', 'DELETE']) {
       const foreign = await service.request(method, one(address), { key });
@@ -182,7 +189,7 @@ test('a sending key cannot read the list', async () => {
 
 test('the command line shows an address with its history', async () => {
   const address = 'shown@ends.test';
-  const where = ['--mode', 'test', '--project', 'Acme'];
+  const where = ['--environment', 'test', '--project', 'Acme'];
   await add({ address, reason: 'unsubscribe' });
   const shown = await service.cliJson('suppressions', 'show', address, ...where);
   assert.equal(shown.reason, 'unsubscribe');

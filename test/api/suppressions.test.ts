@@ -21,7 +21,8 @@ type Body = ApiResponse['body'];
 const post = (to: string | string[], key = service.testKey, from = EMAIL.from) =>
   service.request('POST', '/v1/emails', { key, body: { ...EMAIL, from, to } });
 
-const cli = (...args: string[]) => service.cliJson('suppressions', ...args, '--mode', 'test');
+const cli = (...args: string[]) =>
+  service.cliJson('suppressions', ...args, '--environment', 'test');
 
 const listed = async (): Promise<Body[]> => (await cli('list')).data;
 
@@ -168,7 +169,7 @@ test('only bounces about the mailbox and complaints add to the list, and the lis
     'suppressions',
     'show',
     'bounced+s@simulator.test',
-    '--mode',
+    '--environment',
     'test',
   );
   assert.match(stdout, /It is a simulator address, so it still gets mail/);
@@ -232,7 +233,7 @@ test('an address in a domain that does not exist is suppressed for seven days', 
   const { body } = await post(to, live, from);
   const { recipients } = await service.waitForStatus(body.id, 'bounced', { key: live });
   assert.equal(recipients[0].reason.category, 'mailbox');
-  const { data } = await service.cliJson('suppressions', 'list', '--mode', 'live');
+  const { data } = await service.cliJson('suppressions', 'list', '--environment', 'live');
   const entry = data.find(({ address }: Body) => address === to);
   assert.deepEqual([entry.reason, entry.source_email_id], ['hard_bounce', body.id]);
   const days = (Date.parse(entry.expires_at) - Date.parse(entry.created_at)) / 86_400_000;

@@ -71,7 +71,8 @@ const file = (name: string, content: string | object): string => {
   writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
   return path;
 };
-const run = (...args: string[]) => service.cli('templates', 'import', '--mode', 'test', ...args);
+const run = (...args: string[]) =>
+  service.cli('templates', 'import', '--environment', 'test', ...args);
 
 test('the command line imports a file of Handlebars as a draft', async () => {
   const path = file('welcome.hbs', 'Hi {{name}}{{#if vip}}!{{/if}}');

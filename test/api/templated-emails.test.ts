@@ -314,7 +314,8 @@ test('domain, key and limit are checked before the template is rendered', async 
   const { key } = limited.body;
   assertFailure(await post('/v1/emails', email, { key }), 403, 'authorization_error');
 
-  const set = (limit: string) => service.cliJson('projects', 'set-limit', limit, '--mode', 'test');
+  const set = (limit: string) =>
+    service.cliJson('projects', 'set-limit', limit, '--environment', 'test');
   await set('1/60');
   await post('/v1/emails', { ...TO, subject: 'x', text: 'x' });
   for (const request of [email, [email]]) {

@@ -13,7 +13,7 @@ const html = join(folder, 'receipt.html');
 writeFileSync(html, '<p>Thank you, {{ name }}: {{ total }}</p>\n');
 
 const templates = (command: string, ...args: string[]) =>
-  service.cliJson('templates', command, '--mode', 'test', ...args);
+  service.cliJson('templates', command, '--environment', 'test', ...args);
 
 test('a template is made, changed, previewed, published, sent with and removed', async () => {
   const variables = ['--variable', 'name', '--variable', 'total:number=0'];
@@ -50,7 +50,7 @@ test('a template is made, changed, previewed, published, sent with and removed',
   assert.equal(other.html, '<p>Thank you, Jo: 7</p>\n');
 
   assert.equal((await templates('publish', 'receipt')).published_version, 1);
-  const shown = await service.cli('templates', 'show', 'receipt', '--mode', 'test');
+  const shown = await service.cli('templates', 'show', 'receipt', '--environment', 'test');
   assert.match(shown.stdout, /^variables +name: string, total: number = 0$/m);
   assert.match(shown.stdout, /^<p>Thank you, \{\{ name \}\}: \{\{ total \}\}<\/p>$/m);
   const listed = await service.cli('templates', 'list');
@@ -70,7 +70,7 @@ test('a template is made, changed, previewed, published, sent with and removed',
   assert.deepEqual([email.subject, email.text], ['Your receipt, Jo', 'Thank you, Jo.']);
 
   assert.equal((await templates('remove', 'receipt')).deleted, true);
-  const gone = await service.cli('templates', 'show', 'receipt', '--mode', 'test');
+  const gone = await service.cli('templates', 'show', 'receipt', '--environment', 'test');
   assert.equal(gone.code, 1);
   assert.match(gone.stderr, /no template with this id or alias/);
 });

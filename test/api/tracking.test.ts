@@ -165,7 +165,7 @@ test('the command line sends tracked emails and sets what a domain tracks', asyn
       'set-tracking',
       'acme.test',
       what,
-      '--mode',
+      '--environment',
       'test',
     );
     assert.deepEqual(changed.tracking, wanted);

@@ -128,7 +128,14 @@ test('an event is sent once, only to webhooks of its project and environment', a
   await using elsewhere = await startReceiver();
   const live = await service.liveKey();
   await service.cliJson('projects', 'create', 'Other');
-  const other = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
+  const other = await service.cliJson(
+    'keys',
+    'create',
+    '--environment',
+    'test',
+    '--project',
+    'Other',
+  );
   for (const key of [live, other.key]) {
     const { status } = await post('/v1/webhooks', { url: elsewhere.url }, key);
     assert.equal(status, 201);

@@ -71,7 +71,7 @@ async function createAttacker(service: Service): Promise<AttackerKeys> {
       { name: 'Weakest', permission: 'sending_access', domain, expiresAt: null },
     ),
   );
-  const limited = ['--project', projectId, '--mode', 'test'];
+  const limited = ['--project', projectId, '--environment', 'test'];
   await service.cliJson('projects', 'set-limit', TEST_LIMIT_OF_ATTACKER, ...limited);
   const path = '/v1/templates';
   const made = await service.request('POST', path, { key: test, body: PREVIEWED_TEMPLATE });
@@ -87,7 +87,7 @@ async function publishTemplate(service: Service, key: string): Promise<void> {
 
 /** Returns a new key for the load alone, because a fault will revoke it. */
 export function newLiveKey(service: Service): Promise<LiveKey> {
-  const rights = ['--mode', 'live', '--permission', 'sending_access'];
+  const rights = ['--environment', 'live', '--permission', 'sending_access'];
   return service.cliJson('keys', 'create', ...OF_ACME, ...rights);
 }
 

@@ -22,7 +22,7 @@ const victim = await otherProject();
 
 async function otherProject(): Promise<string> {
   const { id } = await service.cliJson('projects', 'create', 'Other');
-  const scope = ['--project', id, '--mode', 'test'];
+  const scope = ['--project', id, '--environment', 'test'];
   const { key } = await service.cliJson('keys', 'create', ...scope);
   const added = await service.request('POST', '/v1/domains', { key, body: { name: 'other.test' } });
   const path = `/v1/domains/${added.body.id}/verify`;

@@ -17,7 +17,7 @@ after(() => service[Symbol.asyncDispose]());
 /** Creates a project and returns its keys. */
 async function newProject(name: string): Promise<string[]> {
   const { id } = await service.cliJson('projects', 'create', name);
-  const { key } = await service.cliJson('keys', 'create', '--project', id, '--mode', 'test');
+  const { key } = await service.cliJson('keys', 'create', '--project', id, '--environment', 'test');
   const more = Array.from({ length: KEYS - 1 }, async (_, at) => {
     const body = { name: `reader ${at}`, permission: 'full_access' };
     const response = await service.request('POST', '/v1/api-keys', { key, body });

@@ -24,7 +24,7 @@ before(async () => {
  */
 async function otherProject(): Promise<string> {
   const project = await service.cliJson('projects', 'create', 'Other');
-  const scope = ['--project', project.id, '--mode', 'live'];
+  const scope = ['--project', project.id, '--environment', 'live'];
   const { key } = await service.cliJson('keys', 'create', ...scope);
   const body = { name: 'other.example' };
   const added = await service.request('POST', '/v1/domains', { key, body });

@@ -15,7 +15,14 @@ const [first] = (await service.cliJson('projects', 'list')).data;
 
 async function neighbour(): Promise<string> {
   await service.cliJson('projects', 'create', 'Neighbour');
-  const made = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Neighbour');
+  const made = await service.cliJson(
+    'keys',
+    'create',
+    '--environment',
+    'test',
+    '--project',
+    'Neighbour',
+  );
   const { key } = made;
   const added = await service.request('POST', '/v1/domains', { key, body: { name: 'acme.test' } });
   await service.request('POST', `/v1/domains/${added.body.id}/verify`, { key });

@@ -29,7 +29,7 @@ type Sender = { key: string; from: string };
 
 async function newProject(name: string): Promise<Sender> {
   const { id } = await service.cliJson('projects', 'create', name);
-  const { key } = await service.cliJson('keys', 'create', '--project', id, '--mode', 'test');
+  const { key } = await service.cliJson('keys', 'create', '--project', id, '--environment', 'test');
   const domain = { name: `${name}.example` };
   const { body } = await service.request('POST', '/v1/domains', { key, body: domain });
   await service.sql(

@@ -291,7 +291,7 @@ test('an address that is suppressed while its email waits gets no further attemp
   const mx = await journey.mailServer('stopped.test', { greylist: 1 });
   const id = await journey.send({ to: ['kim@stopped.test', 'lee@stopped.test'] });
   await journey.allAttempted(id);
-  await journey.service.cliJson('suppressions', 'add', 'Kim@stopped.test', '--mode', 'live');
+  await journey.service.cliJson('suppressions', 'add', 'Kim@stopped.test', '--environment', 'live');
   await journey.pass({ minutes: 2 });
   const { status, recipients } = await journey.ended(id);
   assert.equal(status, 'suppressed');

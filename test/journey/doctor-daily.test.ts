@@ -112,7 +112,14 @@ test('an owner sees the reports and asks for a run, once a minute; nobody else m
   assert.notEqual(done.finished_at, before);
 
   const admin = await memberOf(service, owner, 'admin');
-  const key = await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live');
+  const key = await service.cliJson(
+    'keys',
+    'create',
+    '--project',
+    'operator',
+    '--environment',
+    'live',
+  );
   for (const method of ['GET', 'POST']) {
     const refusals = [
       await admin.request(method, '/v1/operator/doctor'),

@@ -30,7 +30,7 @@ let otherKey = '';
 /** Makes a second project with a verified domain. @returns its key */
 async function secondProject(): Promise<string> {
   const project = await service.cliJson('projects', 'create', 'Other');
-  const scope = ['--project', project.id, '--mode', 'live'];
+  const scope = ['--project', project.id, '--environment', 'live'];
   const { key } = await service.cliJson('keys', 'create', ...scope);
   const { body } = await service.request('POST', '/v1/domains', {
     key,

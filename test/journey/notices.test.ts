@@ -70,7 +70,7 @@ test('each recipient is reported as its NOTIFY requests, from the null reverse-p
   await journey.mailServer('plain.test', {
     recipients: { bad, quiet: bad, plain: bad, glad: bad },
   });
-  await service.cliJson('suppressions', 'add', 'gone@plain.test', '--mode', 'live');
+  await service.cliJson('suppressions', 'add', 'gone@plain.test', '--environment', 'live');
   const id = await submit('<app@home.example> RET=FULL ENVID=QQ+2B314', [
     '<ok@plain.test> NOTIFY=SUCCESS',
     '<bad@plain.test> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;old+2Bnews@plain.test',

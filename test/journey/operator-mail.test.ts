@@ -116,7 +116,7 @@ test('an address on the suppression list is shown in attention, and waiting repo
   const [{ project }] = await service.sql(
     `select project_id as project from domains where name = 'acme.example'`,
   );
-  const list = ['--project', project, '--mode', 'live'];
+  const list = ['--project', project, '--environment', 'live'];
   const added = await service.cli('suppressions', 'add', 'jo@ops.example', ...list);
   assert.equal(added.code, 0, added.stderr);
   await raise('domain.degraded', 'other.example');

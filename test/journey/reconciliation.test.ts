@@ -125,8 +125,9 @@ test('mail of every kind is accounted for after a restart, with nothing to act o
   );
   const shown = await service.cli('reconcile');
   assert.match(shown.stdout, /DAY +PROJECT +EMAILS +RECIPIENTS .*OPEN +STATE\n\d{4}-\d\d-\d\d /);
-  const key = (await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live'))
-    .key;
+  const key = (
+    await service.cliJson('keys', 'create', '--project', 'operator', '--environment', 'live')
+  ).key;
   const { body } = await service.request('GET', '/v1/operator/reconciliation', { key });
   assert.partialDeepStrictEqual(body, {
     is_accounted_for: true,

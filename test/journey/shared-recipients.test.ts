@@ -10,7 +10,7 @@ const { service } = journey;
 /** A second project with a verified domain. @returns a key of it */
 async function otherProject(): Promise<string> {
   const project = await service.cliJson('projects', 'create', 'Other');
-  const scope = ['--project', project.id, '--mode', 'live'];
+  const scope = ['--project', project.id, '--environment', 'live'];
   const { key } = await service.cliJson('keys', 'create', ...scope);
   const { body } = await service.request('POST', '/v1/domains', {
     key,

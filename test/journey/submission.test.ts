@@ -270,7 +270,7 @@ test('a message that cannot be sent is refused with the error message of the HTT
 
 test('suppressed recipients get no mail, and a message with no other recipient is refused', async () => {
   const mx = await journey.mailServer('halfgone.test');
-  const words = ['--mode', 'live'];
+  const words = ['--environment', 'live'];
   await journey.service.cliJson('suppressions', 'add', 'gone@halfgone.test', ...words);
   await using client = await openLoggedIn({ port, key });
   const lines = [FROM, 'To: all@halfgone.test', '', 'Hi'];

@@ -183,7 +183,7 @@ export class Service extends ApiClient implements AsyncDisposable {
     const { launcher } = this.#options;
     if (launcher !== undefined) {
       // Only that version knows its tables.
-      const args = ['keys', 'create', '--mode', 'live', '--json'];
+      const args = ['keys', 'create', '--environment', 'live', '--json'];
       const { code, stdout, stderr } = await letterhaus(args, this.env, launcher);
       assert.equal(code, 0, stderr);
       return JSON.parse(stdout).key;

@@ -94,7 +94,7 @@ test('a refused key and an address that is no service end the command with the r
     const { code, stderr } = await service.cli(...args, '--url', url, '--key', key);
     return { code, stderr };
   };
-  const create = ['keys', 'create', '--mode', 'test', '--permission', 'sending_access'];
+  const create = ['keys', 'create', '--environment', 'test', '--permission', 'sending_access'];
   const { key: sendingKey } = await service.cliJson(...create);
   const refused = await listenWith(service.url, `lh_test_${'0'.repeat(43)}`);
   assert.equal(refused.code, 1);

@@ -20,7 +20,14 @@ const text = async (...words: string[]): Promise<string> => {
   return stdout;
 };
 
-const webhook = await json('add', receiver.url, '--mode', 'test', '--events', 'email.delivered');
+const webhook = await json(
+  'add',
+  receiver.url,
+  '--environment',
+  'test',
+  '--events',
+  'email.delivered',
+);
 const { id } = webhook;
 
 test('a webhook is shown, and a change affects only the given fields', async () => {
