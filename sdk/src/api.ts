@@ -785,7 +785,9 @@ export type EmailCreation = {
   from: string;
   /** Recipients: 1 to 50 addresses in `to`, `cc` and `bcc` together. */
   to: string | string[];
+  /** Recipients of a copy, shown in the header. */
   cc?: string | string[] | undefined;
+  /** Recipients of a copy that other recipients do not see. */
   bcc?: string | string[] | undefined;
   /** Addresses that receive replies. */
   reply_to?: string | string[] | undefined;

@@ -65,8 +65,8 @@ const addresses = {
     description: 'Recipients: 1 to 50 addresses in `to`, `cc` and `bcc` together.',
     examples: [['jo@example.com', 'Ann <ann@example.com>']],
   }),
-  cc: optional(oneOrMore),
-  bcc: optional(oneOrMore),
+  cc: optional(oneOrMore.describe('Recipients of a copy, shown in the header.')),
+  bcc: optional(oneOrMore.describe('Recipients of a copy that other recipients do not see.')),
   reply_to: optional(oneOrMore.describe('Addresses that receive replies.')),
 };
 

@@ -1,6 +1,6 @@
 /**
- * Records changes in the audit log. For members and the operator that is every change. For keys it is changes of
- * access, domains, webhooks, suppressions and queued mail.
+ * Records changes in the audit log: each change by a member or the operator. For API keys, it records changes to keys,
+ * domains, webhooks and queued mail, and removed suppressions.
  *
  * Guarantee: the entry is stored before the response is sent, so a change that the client saw confirmed is in the log.
  * The entry is not in the transaction of the change: a crash between the two loses it.

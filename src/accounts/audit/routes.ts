@@ -21,7 +21,7 @@ export function registerAuditRoutes(app: App, { db }: HttpServices): void {
       summary: 'Read the audit log',
       description:
         'Lists changes by members and by commands on the machine, newest first. For API keys, it lists ' +
-        'changes to keys, domains, webhooks and suppressions. For admins.',
+        'changes to keys, domains, webhooks and queued mail, and removed suppressions. For admins.',
       operationId: 'listAuditEvents',
       tags: ['Audit log'],
       security: BY_SESSION,
