@@ -1,7 +1,7 @@
 /**
  * The stored fields of an email and of its recipients: one table of columns, from which both paths of accepting build
- * their inserts (insert.ts, fast-path-sql.ts). In the SQL of accepting, a new field is one line here. CONTRIBUTING.md
- * lists the other files.
+ * their inserts (insert.ts, fast-path-sql.ts). In the SQL of accepting, most new fields are one line here.
+ * CONTRIBUTING.md lists the other files.
  *
  * It contains only fields of the request. Each path computes the fields that follow from the decision, such as the
  * domain and the number of open recipients.
@@ -32,6 +32,7 @@ const LARGE_HTML_BYTES = 8_000;
 const isLarge = (html: string | null): boolean =>
   html !== null && Buffer.byteLength(html) >= LARGE_HTML_BYTES;
 
+/** Columns of `emails`, kept until the retention of metadata ends. Lists and events can read them. */
 export const EMAIL_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'from_address', type: 'text', value: ({ from }) => from.address },
   { name: 'from_key', type: 'text', value: ({ from }) => storedAddressKey(from) },
@@ -46,6 +47,7 @@ export const EMAIL_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'message_id', type: 'text', value: ({ submitted }) => submitted?.messageId ?? null },
 ];
 
+/** Columns of `contents`, deleted when the retention of content ends. */
 export const CONTENT_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'html', type: 'text', value: ({ html }) => (isLarge(html) ? null : html) },
   { name: 'large_html', type: 'text', value: ({ html }) => (isLarge(html) ? html : null) },
