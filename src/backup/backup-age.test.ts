@@ -1,3 +1,4 @@
+/** Shows from which age the newest backup is overdue, and how ages are written. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ageText, overdueCondition } from './backup-age.ts';

@@ -1,3 +1,4 @@
+/** Shows how commands wait for a service of this machine that is starting. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,4 @@
+/** Shows how the problems of the fields of a request become one refusal. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { refuseFields } from './refusals.ts';

@@ -1,3 +1,4 @@
+/** Shows how the statuses of the recipients make the status of an email, and which changes are permitted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

@@ -1,3 +1,4 @@
+/** Shows which DNS records may be added beside those of others, and what blocks the rest. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DnsRecord } from '../net/dns-provider/record-text.ts';

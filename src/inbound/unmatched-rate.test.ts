@@ -1,3 +1,4 @@
+/** Limits on received messages that belong to no email, for each client and for all. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { UnmatchedRate } from './unmatched-rate.ts';

@@ -1,3 +1,4 @@
+/** A LiveSet is compared with a Set of JavaScript after random changes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

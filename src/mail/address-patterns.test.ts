@@ -1,3 +1,4 @@
+/** Shows which addresses match a pattern of an allow-list. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Address } from './address.ts';

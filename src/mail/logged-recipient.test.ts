@@ -1,3 +1,4 @@
+/** Shows how much of an address and of a reply a log line has. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Address } from './address.ts';

@@ -1,3 +1,4 @@
+/** Lists of records as JSON, in several forms, read in chunks of any size. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Shows which port the service takes, also when several start at the same time. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

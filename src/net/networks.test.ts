@@ -1,3 +1,4 @@
+/** Networks in CIDR notation: their form, and which addresses they contain. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

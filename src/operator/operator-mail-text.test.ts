@@ -1,3 +1,4 @@
+/** The text of mail to the operator about conditions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ReportedCondition } from './operator-mail-store.ts';

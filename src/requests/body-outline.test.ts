@@ -1,3 +1,4 @@
+/** Shows which part of a request body the API log has. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outlineOf } from './body-outline.ts';

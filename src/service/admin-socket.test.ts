@@ -1,3 +1,4 @@
+/** The folder of the admin socket when the path of the data directory is too long for a socket. */
 import assert from 'node:assert/strict';
 import { existsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';

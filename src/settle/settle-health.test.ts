@@ -1,4 +1,4 @@
-/** Shows when senders are told to stop because outcomes cannot be stored. */
+/** Shows when senders are asked to stop because outcomes cannot be stored. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SettleHealth } from './settle-health.ts';

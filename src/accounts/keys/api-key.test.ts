@@ -1,3 +1,4 @@
+/** The text of an API key: its environment, its checksum and its hint. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';

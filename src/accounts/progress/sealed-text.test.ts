@@ -1,3 +1,4 @@
+/** A sealed text can be read only for its purpose, within ten minutes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SecretBox } from '../../secrets/secret-box.ts';

@@ -1,3 +1,4 @@
+/** Names and positions of WAL files, as PostgreSQL writes them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lsnOf, positionOf, requireSegment, segmentAt, segmentName } from './segments.ts';

@@ -1,3 +1,4 @@
+/** Shows when the first start writes key and link into a file instead of its output. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { writeFileSync } from 'node:fs';

@@ -1,3 +1,4 @@
+/** DKIM signatures that other software made, verified by ours. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';

@@ -1,3 +1,4 @@
+/** Shows which PostgreSQL programs the embedded database uses. */
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+/** Shows how the log of the embedded PostgreSQL is kept small. */
 import assert from 'node:assert/strict';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

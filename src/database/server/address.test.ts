@@ -1,3 +1,4 @@
+/** Shows how DATABASE_URL is split into addresses, and shown without its password. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { splitDatabaseUrl, withoutPassword } from './address.ts';

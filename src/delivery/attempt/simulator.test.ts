@@ -1,3 +1,4 @@
+/** The outcome of each address at simulator.test. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { address } from '../../../test/support/deliveries.ts';

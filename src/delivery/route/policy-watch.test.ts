@@ -1,3 +1,4 @@
+/** MTA-STS policies are fetched again from a policy server of the test before they expire. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeDns } from '../../../test/support/fake-dns.ts';

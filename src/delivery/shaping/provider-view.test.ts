@@ -1,3 +1,4 @@
+/** Shows which providers a worker keeps in memory. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProviderView } from './provider-view.ts';

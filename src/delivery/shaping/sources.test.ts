@@ -1,3 +1,4 @@
+/** Shows how pairs of sending domain and provider are distributed over source addresses. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rankSources } from './sources.ts';

@@ -1,3 +1,4 @@
+/** Shows how the parts of a message are listed, also those with hostile names. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { withParameter } from '../../mail/mime/header.ts';

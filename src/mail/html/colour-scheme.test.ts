@@ -1,3 +1,4 @@
+/** Conditions on the colour scheme in stylesheets, for previews in light and dark. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inScheme } from './colour-scheme.ts';

@@ -1,3 +1,4 @@
+/** Shows which elements and styles of html are reported because mail programs lack them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkHtmlSupport } from './html-support.ts';

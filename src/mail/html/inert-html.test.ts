@@ -1,3 +1,4 @@
+/** Shows what previews remove from html, and what stays. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inertHtml } from './inert-html.ts';

@@ -1,3 +1,4 @@
+/** Shows which likely problems of an email are found. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cpuMs } from '../../../test/support/cpu.ts';

@@ -1,3 +1,4 @@
+/** Tokens of shared links cannot be forged. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Tokens of tracked links cannot be forged or turned into open redirects. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,3 +1,4 @@
+/** Tokens of unsubscribe links cannot be forged, and do not reveal the recipient. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** Submitted headers in UTF-8, rewritten for servers without SMTPUTF8. */
 import assert from 'node:assert/strict';
 import { isAscii } from 'node:buffer';
 import { test } from 'node:test';

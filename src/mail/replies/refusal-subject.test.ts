@@ -1,3 +1,4 @@
+/** Shows whether a refusal concerns our address or our domain, and which page delists it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { delistingPage, refusalSubject, type RefusalSubject } from './refusal-subject.ts';

@@ -1,3 +1,4 @@
+/** Certificate files that are invalid or renewed, and the self-signed certificate. */
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';

@@ -1,3 +1,4 @@
+/** Shows with which resolver and which check of addresses each process connects to others. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';

@@ -1,3 +1,4 @@
+/** Shows which RSA implementation of OpenSSL is chosen. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

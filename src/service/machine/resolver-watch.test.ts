@@ -1,4 +1,4 @@
-/** Shows how dead DNS servers of our own are told from broken domains of recipients. */
+/** Shows how dead DNS servers of our own are distinguished from broken domains of recipients. */
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { mock, type TestContext, test } from 'node:test';

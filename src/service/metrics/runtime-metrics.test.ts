@@ -1,3 +1,4 @@
+/** Metrics of Node, compared with what the test makes the process do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';

@@ -1,3 +1,4 @@
+/** Labels of providers in the metrics of delivery. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';

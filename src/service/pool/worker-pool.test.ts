@@ -1,3 +1,4 @@
+/** Shows how far the heap of workers may grow, by the memory of the machine. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { chooseV8Flags } from './worker-pool.ts';

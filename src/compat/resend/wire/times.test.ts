@@ -1,3 +1,4 @@
+/** Phrases for times, as Resend's API takes them. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readPhraseMs } from './times.ts';

@@ -1,3 +1,4 @@
+/** Dialogues with the SMTP server about STARTTLS and AUTH. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Dialogue } from '../../../../test/support/smtp-dialogue.ts';

@@ -1,3 +1,4 @@
+/** DNS records of a domain as a zone file. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { zoneFileOf } from './zone-file.ts';
