@@ -90,7 +90,7 @@ export type TimelineEvent = {
 /** An email and the caller's restrictions: the key that sent it and its domain, each null when unrestricted. */
 export type EmailRef = Scope & { id: string; keyId: string | null; domain: string | null };
 
-/** Columns of email `e`. Needs JOIN_OPEN_STATUSES. */
+/** Columns of the row `email`. Needs JOIN_OPEN_STATUSES. */
 export const SUMMARY_COLUMNS = `email.id, email.environment, email.created_at as "createdAt",
        email.scheduled_at as "scheduledAt", email.sent_at as "sentAt", email.completed_at as "completedAt",
        email.from_address as "fromAddress", email.from_name as "fromName", email.to_list as "to",
@@ -132,8 +132,8 @@ const NEXT_ATTEMPT_AT = `case when queue.held then null
                        else recipients.next_attempt_at end`;
 
 /**
- * Metadata of an email whose content nobody reads here: it has a link that lets its reader in. Whoever sets it in a
- * request of their own only hides what they have sent.
+ * Metadata of an email whose content nobody reads here: it has a link that lets its reader in. A sender who sets it in
+ * a request only hides what that sender has sent.
  */
 export const CONCEALED_METADATA = { letterhaus_content: 'concealed' } as const;
 

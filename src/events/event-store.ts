@@ -77,8 +77,7 @@ queued_webhooks as (
 )`;
 }
 
-/** For statements with a step `clock` that has the time
-  and a step `new_events` that returns the columns of events. */
+/** For statements with a step `clock` that has the time, and a step `new_events` that returns the columns of events. */
 export const FAN_OUT_OF_NEW_EVENTS = fanOut({
   from: 'clock, new_events',
   row: 'new_events',

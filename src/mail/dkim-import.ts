@@ -123,5 +123,5 @@ export function adviseKeySize(publicKey: string): string | null {
   });
   const bits = key.asymmetricKeyDetails?.modulusLength ?? BITS_GOOD;
   if (bits >= BITS_GOOD) return null;
-  return `The DKIM key has ${bits} bits, which some receivers distrust and which can be broken with effort: after the move, rotate it (letterhaus domains rotate-dkim), so that the domain gets one of ${BITS_GOOD} bits.`;
+  return `The DKIM key has ${bits} bits, which some receivers distrust. After the move, rotate it (letterhaus domains rotate-dkim): the new key has ${BITS_GOOD} bits.`;
 }

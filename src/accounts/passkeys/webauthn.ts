@@ -3,7 +3,7 @@
  * attestation.
  *
  * The public key comes as the browser parsed it (`getPublicKey()`), so no CBOR is read here. Without attestation
- * nothing vouches for the key in either form: it is the key of whoever holds the session that registers it.
+ * nothing vouches for the key in either form: it is the key of the person with the session that registers it.
  */
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto';
 

@@ -14,6 +14,7 @@ import {
 } from '../../net/smtp/client.ts';
 import type { World } from '../../lib/world.ts';
 import { classifyReply } from '../../mail/replies/classify.ts';
+import type { SmtpPhase } from '../../mail/replies/smtp-reply.ts';
 import type { BlockKey } from '../blocks/block-store.ts';
 import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
 import { BrokerOutbox } from './broker-outbox.ts';
@@ -384,7 +385,13 @@ function reusedSession(session: SmtpSession): AcquireResult & { kind: 'ready' } 
   return { kind: 'ready', session, source: session.source, isReused: true };
 }
 
+const PHASES_BEFORE_SESSION: ReadonlySet<SmtpPhase | undefined> = new Set<SmtpPhase>([
+  'connect',
+  'greeting',
+  'ehlo',
+]);
+
 /** Returns whether no session was established. This says something about the server, not about the message. */
-export function hasNoSession(result: { kind: string; phase?: string }): boolean {
-  return result.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(result.phase ?? '');
+export function hasNoSession(result: { kind: string; phase?: SmtpPhase }): boolean {
+  return result.kind === 'failed' && PHASES_BEFORE_SESSION.has(result.phase);
 }

@@ -169,7 +169,7 @@ export const DOMAIN_TLS_REPORTS: Check = {
       }
       const hasSts = sts.kind === 'records' && readStsRecord(sts.records).kind === 'id';
       if (!hasSts) return [green(`${name} asks for no TLS reports, which are optional.`, name)];
-      const meaning = 'Nobody tells you when the MTA-STS policy makes senders fail.';
+      const meaning = 'You get no report when the MTA-STS policy makes senders fail.';
       return [yellow(`${name} has MTA-STS without TLS reports.`, { subject, meaning, remedy })];
     }),
 };

@@ -138,7 +138,7 @@ export const LISTENERS: Check = {
       findings.push(
         yellow(`Metrics are served on ${metrics.host} without a token.`, {
           subject: metrics.host,
-          meaning: 'Whoever reaches the port can read them.',
+          meaning: 'Anyone who reaches the port can read them.',
           remedy: 'Permit only your monitoring in the firewall, or use LETTERHAUS_METRICS_TOKEN.',
         }),
       );

@@ -1,5 +1,5 @@
 /**
- * Makes untrusted html safe for a preview: it opens no other page and no connection. A connection would tell the
+ * Makes untrusted html safe for a preview: it opens no other page and no connection. A connection would show the
  * sender who reads, and when. The policy of the page (http/dashboard/html-page.ts) refuses requests of frames and
  * objects, but browsers may connect to their hosts before they apply it. It also does not cover hints such as `<link
  * rel="preconnect">`.

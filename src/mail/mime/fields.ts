@@ -155,8 +155,11 @@ class Scanner {
     this.#text = text.slice(0, VALUE_CHARS_MAX);
   }
 
-  /** Returns the word before the first `;`. White space and comments may surround its slash. */
-  value(): { word: string; /** Nothing else stands before the `;`. */ isAlone: boolean } {
+  /**
+   * Returns the word before the first `;`, and whether nothing else is before the `;`. White space and comments may
+   * surround its slash.
+   */
+  value(): { word: string; isAlone: boolean } {
     let [word, isAlone] = ['', true];
     for (this.#skipBlanks(); ; this.#skipBlanks()) {
       const next = this.#take(WORD)?.[0];

@@ -9,9 +9,15 @@
 import { dateText, type HeaderField, headerLine } from './header.ts';
 import { type Header, readHeader } from './reader.ts';
 
+type SubmittingClient = {
+  /** The name in its EHLO; not trusted. */
+  helo: string;
+  address: string;
+};
+
 export type SubmissionTrace = {
   /** The submitting client; null hides it from recipients. */
-  client: { /** The name in its EHLO; not trusted. */ helo: string; address: string } | null;
+  client: SubmittingClient | null;
   /** For example `ESMTPSA` (RFC 3848). */
   protocol: string;
   hostname: string;

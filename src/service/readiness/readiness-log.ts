@@ -29,7 +29,7 @@ export class ReadinessLog {
 
   /** Notes the reasons why a worker is unready. Empty: it is ready, or has ended. */
   note(worker: number, reasons: readonly Unready[]): void {
-    // A stop is left out: it is no state, and whoever requested it knows of it.
+    // A stop is left out: it is no state, and the operator who requested it knows of it.
     const lasting = reasons.filter(({ code }) => code !== 'shutting_down');
     if (lasting.length === 0) this.#byWorker.delete(worker);
     else

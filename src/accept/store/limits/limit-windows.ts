@@ -22,7 +22,7 @@ export type ConfiguredLimits = {
 const CONFIGURED = namedParameters(['max', 'windowS', 'recipientsMax', 'recipientsWindowS']);
 
 /** The number of parameters that `configuredLimitValues` returns. A statement's own parameters follow them. */
-export const LIMIT_PARAMETERS = 4;
+export const LIMIT_PARAMETERS = Object.keys(CONFIGURED.sql).length;
 
 export function configuredLimitValues({ limit, recipientLimit }: ConfiguredLimits): unknown[] {
   return CONFIGURED.valuesOf({
@@ -42,7 +42,7 @@ const DEMAND = namedParameters(
 );
 
 /** The number of parameters of statements with DEMANDS before their own: the configured limits and the demands. */
-export const DEMAND_PARAMETERS = LIMIT_PARAMETERS + 4;
+export const DEMAND_PARAMETERS = LIMIT_PARAMETERS + Object.keys(DEMAND.sql).length;
 
 /** The projects of the demands, so that an index is used for many of them, too. */
 export const DEMAND_PROJECTS = `${DEMAND.sql.projectIds}::uuid[]`;

@@ -139,8 +139,8 @@ function ResendForm({ email, onDone }: FormProps): ReactNode {
   return (
     <ActionForm action="Send" send={send}>
       <p>
-        Sends a new email with the same sender, subject, content and tags. Custom headers are not
-        copied.
+        Sends a new email with the same sender, reply address, subject, content, tags and metadata.
+        Custom headers, tracking, TLS and unsubscribe settings are not copied.
       </p>
       <Field label="To" name="to" defaultValue={to.join(', ')} required />
       {count > 0 && (
