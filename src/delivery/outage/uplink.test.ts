@@ -1,4 +1,4 @@
-/** Shows how the broker distinguishes a dead uplink of our own from dead providers, by replies that the test reports to it. */
+/** Shows how the broker distinguishes a dead uplink from dead providers, by replies that the test reports. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broker, BROKER_TICK_MS } from '../broker/broker.ts';
