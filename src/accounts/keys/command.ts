@@ -225,8 +225,11 @@ function noKeyMessage(id: string): string {
 async function findId(api: Api, options: ApiOptions, idOrKey: string): Promise<string> {
   if (parseApiKey(idOrKey) === null) return idOrKey;
   const found = await currentKey(api.cli, options, idOrKey);
-  if (found === null)
-    throw new LetterhausError({ status: 404, code: 'not_found', message: UNKNOWN_KEY });
+  if (found === null) {
+    const message = UNKNOWN_KEY;
+    const failure = { request_id: null, details: [], retry_after: null };
+    throw new LetterhausError({ status: 404, code: 'not_found', message, ...failure });
+  }
   return found.id;
 }
 
