@@ -89,7 +89,14 @@ export function describeKeys(keys: Command, cli: Cli): void {
   }).argument('<id>', 'id of the key, or the key itself');
 }
 
-const UNKNOWN_KEY = 'The service does not know this key.';
+const UNKNOWN_KEY = {
+  status: 404,
+  code: 'not_found',
+  message: 'The service does not know this key.',
+  request_id: null,
+  details: [],
+  retry_after: null,
+} as const;
 const ANY = 'any';
 const NO_LISTS = 'no';
 
@@ -225,11 +232,7 @@ function noKeyMessage(id: string): string {
 async function findId(api: Api, options: ApiOptions, idOrKey: string): Promise<string> {
   if (parseApiKey(idOrKey) === null) return idOrKey;
   const found = await currentKey(api.cli, options, idOrKey);
-  if (found === null) {
-    const message = UNKNOWN_KEY;
-    const failure = { request_id: null, details: [], retry_after: null };
-    throw new LetterhausError({ status: 404, code: 'not_found', message, ...failure });
-  }
+  if (found === null) throw new LetterhausError(UNKNOWN_KEY);
   return found.id;
 }
 
