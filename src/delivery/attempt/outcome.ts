@@ -178,11 +178,17 @@ function outcomeFrom(classification: Classification, smtp: SmtpFacts): Outcome {
   };
 }
 
+const CAUSES_WITHOUT_REPLY: ReadonlySet<SmtpFailureCause> = new Set<SmtpFailureCause>([
+  'unreachable',
+  'timeout',
+  'closed',
+]);
+
 /** Returns whether no server replied and the message was not sent. While the uplink is down, that is the reason. */
 export function isUnanswered(result: AttemptResult): boolean {
   if (result.kind === 'unroutable') return result.noHosts.kind === 'temporary';
   if (result.kind === 'replied' || result.inDoubt) return false;
-  return /^(?:unreachable|timeout|closed)$/.test(result.cause);
+  return CAUSES_WITHOUT_REPLY.has(result.cause);
 }
 
 /**
