@@ -35,7 +35,7 @@ function examplesIn(file: string): Example[] {
 
 const files = ['README.md', ...globSync('docs/*.md', { cwd: ROOT }).toSorted()];
 const examples = files.flatMap(examplesIn);
-/** Those of the API. test/journey/several-machines.test.ts runs the others. */
+/** The requests to the API. test/journey/several-machines.test.ts runs the other commands. */
 const curls = examples.filter(
   ({ text }) => /^ *curl /m.test(text) && text.includes('Authorization'),
 );

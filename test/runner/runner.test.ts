@@ -101,7 +101,7 @@ test('"check" is everything that needs no service', () => {
   assert.ok(Array.isArray(chosen));
   assert.deepEqual(
     chosen.map((step) => step.name),
-    ['format', 'types', 'types-web', 'lint', 'dead-code', 'tidy'],
+    ['format', 'types', 'types-web', 'types-handbook', 'lint', 'dead-code', 'tidy'],
   );
 });
 
@@ -113,7 +113,15 @@ test('a change runs the tests that need the changed file, and the checks', () =>
   const pure = filesFor('src/mail/dkim.ts');
   assert.ok(pure.includes('src/mail/dkim.test.ts'));
   assert.ok(!pure.includes('src/mail/address.test.ts'));
-  for (const name of ['format', 'types', 'types-web', 'lint', 'dead-code', 'tidy']) {
+  for (const name of [
+    'format',
+    'types',
+    'types-web',
+    'types-handbook',
+    'lint',
+    'dead-code',
+    'tidy',
+  ]) {
     assert.ok(stepsFor('src/mail/dkim.ts').some((step) => step.name === name));
   }
 });

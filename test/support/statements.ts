@@ -22,12 +22,7 @@ import { newId } from '../../src/database/ids.ts';
 import * as keys from '../../src/accounts/keys/key-store.ts';
 import { onFirstStart } from '../../src/accounts/keys/key-store.ts';
 import * as limits from '../../src/accounts/limits/limit-store.ts';
-import {
-  findTraceparent,
-  loadHeads,
-  loadMessages,
-  sentSha256,
-} from '../../src/delivery/message/message-store.ts';
+import * as messages from '../../src/delivery/message/message-store.ts';
 import * as nodes from '../../src/delivery/queue/worker-store.ts';
 import type { Page } from '../../src/database/page.ts';
 import * as projects from '../../src/accounts/projects/project-store.ts';
@@ -386,22 +381,21 @@ export const EXERCISES: readonly Exercise[] = [
   {
     what: 'load a message',
     asks: 1,
-    run: ({ db, sender, someEmailId: id }) => loadMessages(db.settling, [{ ...sender, id }]),
+    run: ({ db, sender, someEmailId: id }) =>
+      messages.loadMessages(db.settling, [{ ...sender, id }]),
   },
   {
-    what: 'trace of an email',
-    asks: 1,
-    run: ({ db, sender, someEmailId: emailId }) => findTraceparent(db, { ...sender, emailId }),
-  },
-  {
-    what: 'hash of a message as it was sent',
-    asks: 1,
-    run: ({ db, sender, someEmailId: id }) => sentSha256(db, { ...sender, id, position: 0 }),
+    what: 'hash and trace of a message',
+    asks: 2,
+    run: async ({ db, sender, someEmailId: id }) => {
+      await messages.sentSha256(db, { ...sender, id, position: 0 });
+      await messages.findTraceparent(db, { ...sender, emailId: id });
+    },
   },
   {
     what: 'load a message without its content',
     asks: 1,
-    run: ({ db, sender, someEmailId: id }) => loadHeads(db.settling, [{ ...sender, id }]),
+    run: ({ db, sender, someEmailId: id }) => messages.loadHeads(db.settling, [{ ...sender, id }]),
   },
   {
     what: 'show an email',
