@@ -239,7 +239,10 @@ test('a member without a password confirms changes by a recent sign-in; a second
   const finish = (code?: string) =>
     asked.post('/v1/session/oidc', { response, ...(code !== undefined && { code }) });
   assertFailure(await finish(), 401, 'totp_required', /^Enter the code/);
+  const { progress } = asked;
   assertFailure(await finish('000000x'), 401, 'totp_required');
+  assertFailure(await finish(), 401, 'totp_required');
+  assert.equal(asked.progress, progress, 'a request without the code does not prolong the sign-in');
   assert.equal((await asked.get('/v1/session')).status, 401);
   await service.clock.advance({ seconds: 60 });
   const code = await currentCode(service, begun.secret);

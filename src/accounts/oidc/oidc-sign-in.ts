@@ -80,7 +80,7 @@ export class OidcSignIn {
   ): Promise<WithProgress<SignedIn | SignInRefusal>> {
     const begun = this.#options.sealed.open(progress);
     if (begun === null) return { result: NOT_BEGUN, progress: null };
-    if (begun.kind === 'code') return this.#continue(begun.memberId, { code, origin });
+    if (begun.kind === 'code') return this.#continue(begun.memberId, { code, origin, progress });
     const { limiter } = this.#options;
     const { allowed, limit } = await limiter.count(origin.client);
     if (!allowed) return { result: signInLimitRefusal(limit), progress };
@@ -109,7 +109,14 @@ export class OidcSignIn {
       code,
       origin,
       hasSecondFactor = false,
-    }: { code: string | undefined; origin: Origin; hasSecondFactor?: boolean },
+      progress,
+    }: {
+      code: string | undefined;
+      origin: Origin;
+      hasSecondFactor?: boolean;
+      /** That of an earlier request for a code. It keeps its time: the provider's response is valid for minutes. */
+      progress?: string | null;
+    },
   ): Promise<WithProgress<SignedIn | SignInRefusal>> {
     const { db, config, sealed, secondFactor, signIn } = this.#options;
     const takesPasskeys = !config.endsPasswords;
@@ -117,7 +124,7 @@ export class OidcSignIn {
       ? null
       : await secondFactor.check(memberId, code, { takesPasskeys });
     if (refusal !== null) {
-      return { result: refusal, progress: sealed.seal({ kind: 'code', memberId }) };
+      return { result: refusal, progress: progress ?? sealed.seal({ kind: 'code', memberId }) };
     }
     const member = await findMemberById(db, memberId);
     if (member === null) return { result: ACCOUNT_GONE, progress: null };
