@@ -129,7 +129,7 @@ class OrderRun {
     log.warn({ name, acme_error: error.type, retry_in_s: waitMs / 1_000, remedy }, problem);
   }
 
-  /** A record that stays in DNS harms nobody, so a failure of the provider does not fail the order. */
+  /** Failures are only logged: a TXT record that remains in DNS has no effect. */
   async removeChallenges(log: OrderContext['log']): Promise<void> {
     const { db, acme } = this.#context;
     if (this.#answers.length === 0) return;

@@ -34,7 +34,10 @@ export async function lookAtRenewal(context: OrderContext, name: string): Promis
     await store.noteRenewal(db, { name, chain }, { renewAt, nextMs, restMs: REST_MS });
   } catch (error) {
     if (!(error instanceof AcmeError)) throw error;
-    log.info({ name, acme_error: error.type }, `no time of renewal for ${name}: ${error.message}`);
+    log.info(
+      { name, acme_error: error.type },
+      `the authority gave no renewal time for ${name}: ${error.message}`,
+    );
   }
 }
 

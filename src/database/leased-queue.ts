@@ -166,7 +166,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
       this.#compareAtMs = world.monotonicMs() + this.#unknownFateMs;
       resetLowWaterMark();
       if (!(error instanceof DatabaseUnavailable))
-        log.error({ err: error }, 'this worker could not claim due work; it tries again at once');
+        log.error({ err: error }, 'this worker could not claim due work; it tries again in 0.4 s');
       return RETRY_POLL_MS;
     }
   }

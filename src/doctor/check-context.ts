@@ -35,6 +35,8 @@ export type Machine = {
   isServiceRunning: boolean;
   /** Root starts the service, and its workers cannot change to another user. */
   workersStayRoot: boolean;
+  /** The API has a certificate: the operator's, or one that the service orders. */
+  hasApiCertificate: boolean;
   readDisk(path: string): Promise<Disk>;
   /** Whether NTP keeps the clock, or null when the system does not say. */
   readClockState(): Promise<'yes' | 'no' | null>;

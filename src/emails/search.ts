@@ -103,7 +103,10 @@ function* termsOf(text: string, problems: string[]): Generator<Term> {
   }
 }
 
-/** Combines both. @returns `twice`: the operator whose filter is already set */
+/**
+ * Combines the filter of the query parameters with the filter of the search.
+ * @returns `duplicate`: the operator whose filter is already set
+ */
 export function mergeSearch(
   filter: EmailFilter,
   search: Search,

@@ -62,7 +62,7 @@ test('the log has the history of an address in all projects: its emails, their r
   const { stdout } = await service.cli('log', '--to', TO);
   assert.match(
     stdout,
-    /is suppressed in Other \(test\): hard_bounce, since .*; an address of the simulator gets mail/,
+    /is suppressed in Other \(test\): hard_bounce, since .*\. It is a simulator address/,
   );
   assert.match(stdout, new RegExp(`test +${first} +email\\.bounced +mailbox: 550 .*`));
 });

@@ -107,6 +107,7 @@ export async function startDoctorLab(): Promise<DoctorLab> {
     workers: 1,
     isServiceRunning: false,
     workersStayRoot: false,
+    hasApiCertificate: false,
     readDisk: () => Promise.resolve({ freeBytes: 100 * 1024 ** 3, files: 0, freeFiles: 0 }),
     readClockState: () => Promise.resolve('yes'),
     findCertificateProblems: () => ({ refusals: [], conditions: [], served: [], selfSigned: [] }),

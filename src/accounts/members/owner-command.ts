@@ -1,4 +1,7 @@
-/** `letterhaus owner`: prints a one-time sign-in link for the owner. Needs shell access to the machine. */
+/**
+ * `letterhaus owner`: prints one-time links. `link` creates the first owner, `reset` sets a member's password. Needs
+ * shell access to the machine.
+ */
 import type { Command } from 'commander';
 import { createOwnerLink, createPasswordLink } from '../sign-in/sign-in.ts';
 import type { Config } from '../../config/config.ts';

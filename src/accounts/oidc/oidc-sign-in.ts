@@ -114,7 +114,7 @@ export class OidcSignIn {
       code: string | undefined;
       origin: Origin;
       hasSecondFactor?: boolean;
-      /** That of an earlier request for a code. It keeps its time: the provider's response is valid for minutes. */
+      /** Made by an earlier request for a code. It keeps its time: the provider's response is valid for minutes. */
       progress?: string | null;
     },
   ): Promise<WithProgress<SignedIn | SignInRefusal>> {

@@ -3,7 +3,8 @@
  *
  * It is granted only while this worker leases the delivery under a fresh lease, outcomes can be stored, the address is
  * not suppressed, its sending domain is not removed, and no stop has begun. The permission remembers whether the dot
- * was granted: from then on the message may have been delivered.
+ * of the current transaction was granted: then the message may have been delivered. A later transaction resets it,
+ * because it begins only if nothing was sent before.
  */
 import type { Logger } from 'pino';
 import type { Queryable } from '../../database/database.ts';

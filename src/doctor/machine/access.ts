@@ -109,7 +109,7 @@ export const USER: Check = {
     if (!workersStayRoot) return [green('No worker runs as root.')];
     return [
       yellow('Workers run as root, because they need root to reach the database.', {
-        meaning: 'A fault in a worker or a library gives away the whole machine.',
+        meaning: 'An attacker who exploits a fault in a worker or a library controls the machine.',
         remedy: 'Start the service as an ordinary user (docs/system-user.md).',
       }),
     ];
@@ -119,18 +119,19 @@ export const USER: Check = {
 export const LISTENERS: Check = {
   id: 'listeners',
   title: 'Listeners without TLS',
-  run({ config }) {
-    const { host, apiTlsFiles, metrics, trustedProxies } = config;
+  run(context) {
+    const { host, metrics, trustedProxies } = context.config;
+    const { hasApiCertificate } = context.machine;
     const findings: Finding[] = [];
     const isBehindProxy = trustedProxies.length > 0;
-    if (!isLoopback(host) && apiTlsFiles === null && !isBehindProxy) {
-      const report = isIP(host) !== 0 && isPublicAddress(host) ? red : yellow;
+    if (!isLoopback(host) && !hasApiCertificate && !isBehindProxy) {
+      const report = isReachable(host, context) ? red : yellow;
       findings.push(
         report(`The API listens on ${host} without TLS.`, {
           subject: host,
           meaning: 'Others on the way can read API keys and mail.',
           remedy:
-            'Set LETTERHAUS_API_TLS_CERT and LETTERHAUS_API_TLS_KEY. Or listen on 127.0.0.1 behind a TLS proxy (docs/tls.md).',
+            'Set LETTERHAUS_ACME, or LETTERHAUS_API_TLS_CERT and LETTERHAUS_API_TLS_KEY. Or listen on 127.0.0.1 behind a TLS proxy (docs/tls.md).',
         }),
       );
     }
@@ -145,9 +146,15 @@ export const LISTENERS: Check = {
     }
     return findings.length > 0
       ? findings
-      : [green(`The API listens on ${host}${apiTlsFiles === null ? '' : ' with TLS'}.`)];
+      : [green(`The API listens on ${host}${hasApiCertificate ? ' with TLS' : ''}.`)];
   },
 };
+
+/** Returns whether strangers reach a listener, if no firewall stops them. */
+function isReachable(host: string, context: CheckContext): boolean {
+  const isEveryAddress = host === '0.0.0.0' || host === '::';
+  return isEveryAddress ? isPublicMachine(context) : isIP(host) !== 0 && isPublicAddress(host);
+}
 
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host.startsWith('127.');

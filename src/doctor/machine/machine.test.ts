@@ -128,6 +128,12 @@ test('workers of root, an API without TLS, open metrics and settings for tests a
       ['yellow', '10.0.0.5'],
     ],
   );
+  const everywhere = { config: { host: '0.0.0.0', sources: [] } };
+  const levelOn = async (machine: object) =>
+    only(await lab.run(access.LISTENERS, { ...everywhere, machine })).level;
+  assert.equal(await levelOn({ localIps: ['10.0.0.5'] }), 'yellow');
+  assert.equal(await levelOn({ localIps: ['8.8.4.4'] }), 'red');
+  assert.equal(await levelOn({ localIps: ['8.8.4.4'], hasApiCertificate: true }), 'green');
   const config = { acceptDatabaseDurability: true, sources: [] };
   const machine = { localIps: ['8.8.4.4'] };
   const settings = await lab.run(access.TEST_SETTINGS, { config, machine });

@@ -161,7 +161,6 @@ const CODES: readonly Rule[] = [
     '[mail] 530 5.7.57 Client not authenticated to send mail.': { enhanced: ['7.57'] },
   }),
   ...rulesFor('sender_refused', {
-    // Codes of the standards.
     // Microsoft and Zoho: an account that they closed.
     '[mail] 550 5.1.8 Access denied, bad outbound sender': {
       enhanced: ['1.8'],

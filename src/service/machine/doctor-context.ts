@@ -7,6 +7,7 @@ import { statfs } from 'node:fs/promises';
 import { availableParallelism, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from '../../config/config.ts';
+import { orderedNames } from '../../certificates/wanted.ts';
 import type { NewCondition, OperatorEvents } from '../../core/operator-events.ts';
 import { type DatabaseAddress, type Queryable, sqlStateOf } from '../../database/database.ts';
 import { readRunning } from '../../database/embedded/lock.ts';
@@ -100,6 +101,7 @@ function machineOf(config: Config, world: World): Machine {
     workers: availableParallelism(),
     isServiceRunning: readRunning(dataDir)?.kind === 'service',
     workersStayRoot: databaseUrl !== null && stayRoot(databaseUrl, dataDir),
+    hasApiCertificate: config.apiTlsFiles !== null || orderedNames(config).api !== null,
     readDisk,
     readClockState,
     findCertificateProblems: () => findCertificateProblems(config, world),
