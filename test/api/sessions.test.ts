@@ -209,7 +209,7 @@ test('a request with a key ignores the cookie', async () => {
   const session = await browser.get('/v1/session', { authorization: `Bearer ${service.testKey}` });
   assertFailure(session, 403, 'authorization_error', /not API keys/);
   const own = await browser.get('/v1/api-keys/current');
-  assertFailure(own, 401, 'authentication_error', /no API key/);
+  assertFailure(own, 401, 'authentication_error', /No API key was sent/);
   const root = await browser.get('/emails');
   assert.equal(root.status, 401);
 });

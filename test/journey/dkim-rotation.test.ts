@@ -207,7 +207,7 @@ test('removing a domain says how much mail ends with it', async () => {
   const { stdout } = await journey.service.cli('domains', 'remove', 'removed.example');
   assert.match(
     stdout,
-    /removed\.example is removed\. 2 recipients wait for mail from it, and end as/,
+    /Removed removed\.example\. 2 recipients wait for mail from it, and end as/,
   );
   for (const id of await Promise.all(ids)) {
     await journey.pass({ hours: 5 });
