@@ -205,10 +205,7 @@ test('removing a domain says how much mail ends with it', async () => {
   const ids = [1, 2].map(() => journey.send({ from: 'us@removed.example', to: 'jo@slow.test' }));
   for (const id of await Promise.all(ids)) await journey.attempted(id);
   const { stdout } = await journey.service.cli('domains', 'remove', 'removed.example');
-  assert.match(
-    stdout,
-    /Removed removed\.example\. 2 recipients wait for mail from it, and end as/,
-  );
+  assert.match(stdout, /Removed removed\.example\. 2 recipients wait for mail from it, and end as/);
   for (const id of await Promise.all(ids)) {
     await journey.pass({ hours: 5 });
     assert.equal((await journey.ended(id)).status, 'failed');
