@@ -86,6 +86,20 @@ const DEVELOPER_OPERATIONS = [
   'getRequest',
 ] as const;
 
+/** Operations of admins that concern more than one project. */
+const ORGANIZATION_ADMIN_OPERATIONS = [
+  'createProject',
+  'updateProject',
+  'updateMember',
+  'removeMember',
+  'listInvitations',
+  'createInvitation',
+  'revokeInvitation',
+  'listAuditEvents',
+  'listOperatorConditions',
+  'getReconciliation',
+] as const;
+
 const ADMIN_OPERATIONS = [
   'createDomain',
   'updateDomain',
@@ -105,16 +119,7 @@ const ADMIN_OPERATIONS = [
   'retryQueue',
   'dropQueue',
   'undoQueueDrop',
-  'createProject',
-  'updateProject',
-  'updateMember',
-  'removeMember',
-  'listInvitations',
-  'createInvitation',
-  'revokeInvitation',
-  'listAuditEvents',
-  'listOperatorConditions',
-  'getReconciliation',
+  ...ORGANIZATION_ADMIN_OPERATIONS,
 ] as const;
 
 /** Operations on the installation, for owners of the first organization (operators.ts). */
@@ -156,16 +161,7 @@ export type Operation = (
  * the role in the project of the request.
  */
 export const ORGANIZATION_OPERATIONS: ReadonlySet<string> = new Set<Operation>([
-  'createProject',
-  'updateProject',
-  'updateMember',
-  'removeMember',
-  'listInvitations',
-  'createInvitation',
-  'revokeInvitation',
-  'listAuditEvents',
-  'listOperatorConditions',
-  'getReconciliation',
+  ...ORGANIZATION_ADMIN_OPERATIONS,
   ...OWNER_OPERATIONS,
 ]);
 

@@ -26,7 +26,7 @@ export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role
   projectRoles?: ProjectRoles;
   emailKey: string;
   password: string;
-  /** False: `password` is a hash that belongs to no password (sign-in/passwords.ts unusablePassword). */
+  /** False: `password` is a hash that no password matches (sign-in/passwords.ts unusablePassword). */
   hasPassword?: boolean;
 };
 

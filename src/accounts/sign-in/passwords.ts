@@ -71,7 +71,7 @@ export class Passwords {
   }
 }
 
-/** Returns a hash that belongs to no password, for a member who has none. */
+/** Returns a hash that no password matches, for a member without a password. */
 export function unusablePassword(): string {
   const parameters = { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 };
   return encode({ parameters, salt: randomBytes(SALT_BYTES), hash: randomBytes(HASH_BYTES) });
