@@ -69,12 +69,12 @@ type Found = ReadonlyMap<string, Record<Side, Rate[]>>;
 
 async function compareAccept(
   options: CompareOptions,
-  { launcher }: Checkout,
+  { launcher, env }: Checkout,
   say: (line: string) => void,
 ): Promise<Found> {
   if (options.only !== null && !options.only.includes('accept')) return new Map();
   const rigOptions = { workers: options.workers, mxPort: 9, only: 'api' };
-  await using old = await Rig.start({ ...rigOptions, launcher });
+  await using old = await Rig.start({ ...rigOptions, launcher, env });
   await using present = await Rig.start(rigOptions);
   const rigs = { old, new: present };
   const kind: Kind = {
@@ -87,14 +87,14 @@ async function compareAccept(
 
 async function compareEndToEnd(
   options: CompareOptions,
-  { launcher }: Checkout,
+  { launcher, env }: Checkout,
   say: (line: string) => void,
 ): Promise<Found> {
   const measured = endToEndKinds(options.only, options.counts);
   if (measured.length === 0) return new Map();
   await using sink = await Sink.start();
   const rigOptions = { workers: options.workers, mxPort: sink.port };
-  await using old = await Rig.start({ ...rigOptions, launcher });
+  await using old = await Rig.start({ ...rigOptions, launcher, env });
   await using present = await Rig.start(rigOptions);
   const rigs = { old, new: present };
   const kinds = measured.map(({ what, fullLoad }): Kind => {

@@ -1,5 +1,6 @@
 /**
  * Checks out another version of this clone into a temporary git worktree, with the packages of its package-lock.json.
+ * A version refuses variables that were added after it, so a checkout names those of the tests that it does not know.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
@@ -7,6 +8,7 @@ import { mkdtemp, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cleanEnv, type Env } from '../../test/support/letterhaus.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const run = promisify(execFile);
@@ -14,6 +16,8 @@ const run = promisify(execFile);
 export class Checkout implements Disposable {
   /** Path of its bin/letterhaus. */
   readonly launcher: string;
+  /** Unsets the variables that tests set and this version does not know. */
+  env: Env = {};
   readonly #folder: string;
   readonly #remove = (): void => this[Symbol.dispose]();
 
@@ -46,6 +50,20 @@ export class Checkout implements Disposable {
     // The launcher installs the packages itself when package-lock.json differs.
     const env = { ...process.env, npm_config_prefer_offline: 'true' };
     await run(process.execPath, [this.launcher, '--version'], { env });
+    const source = await run('git', [
+      '-C',
+      clone,
+      'grep',
+      '-hoE',
+      'LETTERHAUS_[A-Z_]+',
+      '--',
+      'src',
+    ]);
+    const known = new Set(source.stdout.split('\n'));
+    const unknown = Object.keys(cleanEnv({})).filter(
+      (name) => name.startsWith('LETTERHAUS_') && !known.has(name),
+    );
+    this.env = Object.fromEntries(unknown.map((name) => [name, undefined]));
   }
 
   [Symbol.dispose](): void {

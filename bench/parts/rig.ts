@@ -3,6 +3,7 @@
  * domain and a live key. It runs as an operator starts it (bin/letterhaus), and the benchmark uses it as a client does.
  */
 import { startFakeDns, type FakeDns, type FakeZone } from '../../test/support/fake-dns.ts';
+import type { Env } from '../../test/support/letterhaus.ts';
 import { startService, type Service } from '../../test/support/service.ts';
 import { runLoad } from './children.ts';
 import type { HttpLoad, HttpLoadResult } from '../http-load.ts';
@@ -17,7 +18,7 @@ export type RigOptions = {
   only?: string;
   /** bin/letterhaus of another version (checkout.ts). */
   launcher?: string;
-  env?: Record<string, string>;
+  env?: Env;
 };
 
 /** Ten receivers. Each has its own mail server by name, so that ten providers share the load. */

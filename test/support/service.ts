@@ -182,8 +182,8 @@ export class Service extends ApiClient implements AsyncDisposable {
   protected override async createLiveKey(): Promise<string> {
     const { launcher } = this.#options;
     if (launcher !== undefined) {
-      // Only that version knows its tables.
-      const args = ['keys', 'create', '--environment', 'live', '--json'];
+      // Only that version knows its tables. `--mode` is the former name of `--environment`, which it may not know.
+      const args = ['keys', 'create', '--mode', 'live', '--json'];
       const { code, stdout, stderr } = await letterhaus(args, this.env, launcher);
       assert.equal(code, 0, stderr);
       return JSON.parse(stdout).key;
