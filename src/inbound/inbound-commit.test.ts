@@ -54,15 +54,15 @@ test('a report about a locked email does not block the others', async () => {
       sender.projectId,
       locked!.id,
     ]);
-    const kept = await Promise.allSettled(emails.map((email) => store.keep(bounceOf(email))));
-    const [first, ...rest] = kept;
+    const stored = await Promise.allSettled(emails.map((email) => store.add(bounceOf(email))));
+    const [first, ...rest] = stored;
     assert.ok(first?.status === 'rejected' && first.reason instanceof DatabaseUnavailable);
     for (const one of rest) {
-      assert.deepEqual(one, { status: 'fulfilled', value: { kind: 'kept', change: 'bounced' } });
+      assert.deepEqual(one, { status: 'fulfilled', value: { kind: 'stored', change: 'bounced' } });
     }
   });
   // The reporting server retries.
-  assert.deepEqual(await store.keep(bounceOf(locked!)), { kind: 'kept', change: 'bounced' });
+  assert.deepEqual(await store.add(bounceOf(locked!)), { kind: 'stored', change: 'bounced' });
   const [row] = await db.query<{ count: number }>(
     `select count(*)::int as count from recipients where status = 'bounced'`,
   );

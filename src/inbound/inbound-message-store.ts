@@ -135,8 +135,8 @@ const ROW_BYTES = 600;
 /** Factor that TOAST adds to content: a header for every 2 KB, and an index. */
 const TOAST_TIMES = 1.06;
 
-/** `ring_busy`: the oldest segment cannot be emptied now, so nothing was stored. */
-type UnmatchedResult = 'kept' | 'ring_busy';
+/** `no_space`: the oldest segment cannot be emptied now, so nothing was stored. */
+type UnmatchedResult = 'stored' | 'no_space';
 
 export class InboundMessageStore {
   readonly #commits: GroupCommit<NewInboundMessage, UnmatchedResult>;
@@ -153,7 +153,7 @@ export class InboundMessageStore {
   }
 
   /** @throws DatabaseUnavailable */
-  keep(message: NewInboundMessage): Promise<UnmatchedResult> {
+  add(message: NewInboundMessage): Promise<UnmatchedResult> {
     return this.#commits.add(message);
   }
 }
@@ -175,7 +175,7 @@ async function commitUnmatched(
     );
     const slot = row?.slot ?? null;
     if (slot !== null) await insertUnmatched(tx, part, slot);
-    results.push(...part.map((): UnmatchedResult => (slot === null ? 'ring_busy' : 'kept')));
+    results.push(...part.map((): UnmatchedResult => (slot === null ? 'no_space' : 'stored')));
   }
   return results;
 }

@@ -1,4 +1,4 @@
-/** Shows which messages are kept when a client has used up its limit for mail that changes nothing. */
+/** Shows which messages are stored when a client has used up its limit for mail that changes nothing. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { statusReport } from '../../test/support/reports.ts';
@@ -11,20 +11,20 @@ import { createReceive } from './receive-message.ts';
 
 /** Receives one message while the limit for unmatched mail is used up. */
 async function receive(status: StoredStatus, content: string): Promise<string> {
-  const kept: InboundItem[] = [];
+  const stored: InboundItem[] = [];
   const receiveNow = createReceive({
     book: {
       db: { query: () => assert.fail('no recipient is looked up') },
       secrets: () => [Buffer.alloc(32)],
     },
     store: {
-      keep: async (item) => {
-        kept.push(item);
-        return { kind: 'kept', change: null };
+      add: async (item) => {
+        stored.push(item);
+        return { kind: 'stored', change: null };
       },
     } as ReportStore,
     unmatched: {
-      keep: () => assert.fail('no unmatched mail is kept'),
+      add: () => assert.fail('no unmatched mail is stored'),
     } as unknown as InboundMessageStore,
     rate: { tryCount: () => false },
     refusal: () => null,
@@ -67,18 +67,18 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
       },
     ],
   });
-  assert.equal(kept.length, received === 'kept' ? 1 : 0);
+  assert.equal(stored.length, received === 'stored' ? 1 : 0);
   return received;
 }
 
-test('beyond the limit for unmatched mail only reports that can change something are kept', async () => {
+test('beyond the limit for unmatched mail only reports that can change something are stored', async () => {
   const bounce = statusReport({ recipient: 'jo@receiver.test' });
   const confirmation = statusReport({ action: 'delivered', status: '2.0.0' });
-  assert.equal(await receive('delivered', bounce), 'kept');
-  assert.equal(await receive('sent', bounce), 'kept');
-  assert.equal(await receive('sent', confirmation), 'kept');
+  assert.equal(await receive('delivered', bounce), 'stored');
+  assert.equal(await receive('sent', bounce), 'stored');
+  assert.equal(await receive('sent', confirmation), 'stored');
   // The delivery may have ended by now. The store checks it.
-  assert.equal(await receive('queued', bounce), 'kept');
+  assert.equal(await receive('queued', bounce), 'stored');
   for (const status of ['bounced', 'complained', 'failed', 'suppressed', 'canceled'] as const) {
     assert.equal(await receive(status, bounce), 'too_many', status);
   }

@@ -1,7 +1,7 @@
 /**
  * Receives mail: parses, applies and stores a message before the sending server gets its reply.
  *
- * Guarantee: `kept` means that the message and all its effects are on disk. A report changes only the recipient of
+ * Guarantee: `stored` means that the message and all its effects are on disk. A report changes only the recipient of
  * the return path that received it. At `abuse@` and `fbl@`, a complaint changes the recipient whose signed return
  * path is in the quoted original. Mail to an unsubscribe address suppresses the recipient that the address names.
  * Received mail is never answered. Reports are passed on only to a sender who asked for them
@@ -35,14 +35,14 @@ import { consequenceOf, interimResultOf } from './consequence.ts';
 import type { UnmatchedRate } from './unmatched-rate.ts';
 
 /** Bytes of a message that are read, parsed and stored. The rest is discarded. */
-export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
+export const STORED_BYTES_MAX = REPORT_BYTES_MAX;
 /** Bytes of unmatched mail that are stored. Its senders are unknown. */
 const UNMATCHED_BYTES_MAX = 64 * 1024;
 /** Limit on the return paths of a complaint that are looked up. */
 const QUOTED_MAX = 3;
 
 type Arrival = {
-  /** The first KEPT_BYTES_MAX, or more. */
+  /** The first STORED_BYTES_MAX, or more. */
   content: Buffer;
   sizeBytes: number;
   remoteAddress: string;
@@ -55,12 +55,17 @@ type Arrival = {
 };
 
 export type Received =
-  | 'kept'
+  | 'stored'
   | 'looping'
   /** A recipient of the report is still being delivered. The sending server must retry. */
   | 'too_early'
+  /** The oldest unmatched mail cannot be removed now, so there is no space. The sending server must retry. */
+  | 'no_space'
   /** Unmatched mail above its rate limit. The sending server must retry. */
   | 'too_many';
+
+/** What became of the message for one of its recipients. */
+type Result = InboundResult['kind'] | 'no_space' | 'too_many';
 
 export type Receive = (arrival: Arrival) => Promise<Received>;
 
@@ -90,23 +95,29 @@ export function createReceive(options: ReceiveOptions): Receive {
       arrival.recipients.map(({ address, addressee }) =>
         addressee.kind === 'unsubscribe'
           ? unsubscribe(arrival, { address, report, recipient: addressee.recipient }, options)
-          : keepReport(arrival, { address, addressee, report }, options),
+          : storeReport(arrival, { address, addressee, report }, options),
       ),
     );
-    if (results.some((result) => result === 'too_many')) return 'too_many';
-    return results.some((result) => result === 'open') ? 'too_early' : 'kept';
+    return worst(results);
   };
+}
+
+/** A message to several recipients has one reply. A temporary one makes the sending server retry all of them. */
+function worst(results: readonly Result[]): Received {
+  if (results.includes('too_many')) return 'too_many';
+  if (results.includes('no_space')) return 'no_space';
+  return results.includes('open') ? 'too_early' : 'stored';
 }
 
 function countHops(content: Buffer): number {
   return readHeader(content).fields.filter(({ name }) => name.toLowerCase() === 'received').length;
 }
 
-async function keepReport(
+async function storeReport(
   arrival: Arrival,
   { address, addressee, report }: { address: string; addressee: Addressee; report: Report },
   options: ReceiveOptions,
-): Promise<InboundResult['kind'] | 'too_many'> {
+): Promise<Result> {
   const { book, store, world, onMailboxFull } = options;
   const recipient =
     addressee.kind === 'recipient' ? addressee.recipient : await findComplainant(report, book);
@@ -115,27 +126,26 @@ async function keepReport(
   if (consequence === null || isTooLate(recipient!, consequence.settlement.status)) {
     const reported =
       consequence?.settlement ?? (recipient && interimResultOf(report, recipient, world));
-    if (reported?.notice === undefined || !isAccepted(recipient!)) {
-      return keepUnmatched(arrival.client, message, options);
+    if (reported?.notice === undefined || !mayBeReported(recipient!)) {
+      return storeUnmatched(arrival.client, message, options);
     }
-    return (await store.keep({ message, settlement: null, reported })).kind;
+    return (await store.add({ message, settlement: null, reported })).kind;
   }
-  const result = await store.keep({ message, settlement: consequence.settlement });
-  if (consequence.mailboxFull && result.kind === 'kept' && result.change !== null) {
+  const result = await store.add({ message, settlement: consequence.settlement });
+  if (consequence.mailboxFull && result.kind === 'stored' && result.change !== null) {
     onMailboxFull({ ...consequence.settlement, address: recipient!.address });
   }
   return result.kind;
 }
 
-async function keepUnmatched(
+async function storeUnmatched(
   client: string,
   message: NewInboundMessage,
   { unmatched, rate }: ReceiveOptions,
-): Promise<'kept' | 'too_many'> {
+): Promise<Result> {
   const content = message.content.subarray(0, UNMATCHED_BYTES_MAX);
   if (!rate.tryCount(client, content.length)) return 'too_many';
-  const result = await unmatched.keep({ ...message, content });
-  return result === 'kept' ? 'kept' : 'too_many';
+  return await unmatched.add({ ...message, content });
 }
 
 function newMessage(
@@ -157,7 +167,7 @@ function newMessage(
       position: recipient.position,
     },
     sizeBytes,
-    content: content.subarray(0, KEPT_BYTES_MAX),
+    content: content.subarray(0, STORED_BYTES_MAX),
   };
 }
 
@@ -166,14 +176,14 @@ async function unsubscribe(
   arrival: Arrival,
   { address, report, recipient }: { address: string; report: Report; recipient: SentRecipient },
   options: ReceiveOptions,
-): Promise<InboundResult['kind'] | 'too_many'> {
+): Promise<Result> {
   const { store, world } = options;
   const isWanted = wantsToUnsubscribe(arrival.content, report);
   const kind = isWanted ? 'unsubscribe' : report.kind;
   const message = newMessage(arrival, { address, recipient, kind, id: world.newId() });
   const isChange = isWanted && (await suppress(recipient, options));
-  if (!isChange) return keepUnmatched(arrival.client, message, options);
-  return (await store.keep({ message, settlement: null })).kind;
+  if (!isChange) return storeUnmatched(arrival.client, message, options);
+  return (await store.add({ message, settlement: null })).kind;
 }
 
 /** Resolves when the suppression is on disk, with false when the recipient was already suppressed. */
@@ -198,7 +208,7 @@ function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
 }
 
 /** Returns whether a server has the message and may send reports that the sender requested (RFC 3461). */
-function isAccepted({ status }: SentRecipient): boolean {
+function mayBeReported({ status }: SentRecipient): boolean {
   return status === 'delivered' || status === 'sent';
 }
 

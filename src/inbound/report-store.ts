@@ -2,8 +2,8 @@
  * Stores received reports: finds the recipient of a return path, and commits messages with the changes of their
  * recipients (group commit).
  *
- * Guarantee: a message with the result `kept` is on disk once, with its change, event and webhooks, however often the
- * report is repeated. While the database is unavailable `keep` throws, and the reporting server retries. A report about
+ * Guarantee: a message with the result `stored` is on disk once, with its change, event and webhooks, however often the
+ * report is repeated. While the database is unavailable `add` throws, and the reporting server retries. A report about
  * a recipient that has not ended is not stored, because the outcome of its delivery may not be stored yet.
  */
 import { failpoint } from '../lib/failpoint.ts';
@@ -43,7 +43,7 @@ export type InboundItem = {
 };
 
 /** `open`: the recipient has not ended, so nothing was stored. */
-export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
+export type InboundResult = { kind: 'stored'; change: StoredStatus | null } | { kind: 'open' };
 
 export type ReportStoreOptions = {
   onWebhooksQueued: () => void;
@@ -69,7 +69,7 @@ export class ReportStore {
   }
 
   /** @throws DatabaseUnavailable */
-  keep(item: InboundItem): Promise<InboundResult> {
+  add(item: InboundItem): Promise<InboundResult> {
     return this.#commits.add(item);
   }
 }
@@ -104,11 +104,11 @@ async function commitBatch(
   const { results, queuedWebhooks } = await db.transaction(async (tx) => {
     if (lockTimeoutMs !== undefined) await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
     const settled = await settleLate(tx, batch);
-    const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
-    if (kept.length > 0) await insertMessages(tx, kept, settled.changed);
+    const stored = batch.filter((_, index) => settled.results[index]?.kind === 'stored');
+    if (stored.length > 0) await insertMessages(tx, stored, settled.changed);
     await queueNotices(
       tx,
-      kept.flatMap(({ reported }) => reported ?? []),
+      stored.flatMap(({ reported }) => reported ?? []),
     );
     return settled;
   });
@@ -116,7 +116,7 @@ async function commitBatch(
   if (queuedWebhooks > 0) onWebhooksQueued();
   for (const [index, result] of results.entries()) {
     const settlement = batch[index]?.settlement;
-    if (settlement && result.kind === 'kept' && result.change !== null) onSettled?.(settlement);
+    if (settlement && result.kind === 'stored' && result.change !== null) onSettled?.(settlement);
   }
   return results;
 }
@@ -131,7 +131,7 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
   const settlements = batch.flatMap(({ settlement }) => settlement ?? []);
   if (settlements.length === 0) {
     return {
-      results: batch.map(() => ({ kind: 'kept', change: null })),
+      results: batch.map(() => ({ kind: 'stored', change: null })),
       changed: new Set(),
       queuedWebhooks: 0,
     };
@@ -149,9 +149,9 @@ async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise
   const open = await findOpen(tx, unchanged);
   return {
     results: batch.map(({ settlement }): InboundResult => {
-      if (settlement === null) return { kind: 'kept', change: null };
+      if (settlement === null) return { kind: 'stored', change: null };
       if (open.has(keyOf(settlement))) return { kind: 'open' };
-      return { kind: 'kept', change: changed.has(keyOf(settlement)) ? settlement.status : null };
+      return { kind: 'stored', change: changed.has(keyOf(settlement)) ? settlement.status : null };
     }),
     changed,
     queuedWebhooks,

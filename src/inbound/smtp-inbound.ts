@@ -43,8 +43,9 @@ const LOOPING = serverReply(554, '5.4.6', 'Mail loop detected');
 const OWN_SENDER = serverReply(550, '5.4.6', 'The sender is a return path of this service');
 
 const REPLIES = {
-  kept: ACCEPTED,
+  stored: ACCEPTED,
   looping: LOOPING,
+  no_space: FULL,
   too_early: TOO_EARLY,
   too_many: TOO_MANY,
 } as const satisfies Record<Received, ServerReply>;

@@ -45,14 +45,14 @@ async function diskBytes(): Promise<number> {
   return row?.bytes ?? 0;
 }
 
-async function keptIds(): Promise<string[]> {
+async function storedIds(): Promise<string[]> {
   const rows = await db.query<{ id: string }>('select id from inbound_unmatched order by id');
   return rows.map(({ id }) => id);
 }
 
 /** Retries like a deferred sender: autovacuum may lock the segment that would be emptied. */
-async function keepAtLast(store: InboundMessageStore, one: NewInboundMessage): Promise<void> {
-  await waitFor(async () => (await store.keep(one)) === 'kept', { what: 'space in the ring' });
+async function storeAtLast(store: InboundMessageStore, one: NewInboundMessage): Promise<void> {
+  await waitFor(async () => (await store.add(one)) === 'stored', { what: 'space in the ring' });
 }
 
 /**
@@ -67,7 +67,7 @@ async function flood(messages: { count: number; contentBytes: number }): Promise
   for (let count = 0; count < messages.count; count += PER_ROUND) {
     const round = Array.from({ length: PER_ROUND }, () => message(messages.contentBytes));
     ids.push(...round.map(({ id }) => id));
-    await Promise.all(round.map((one, index) => keepAtLast(stores[index % stores.length]!, one)));
+    await Promise.all(round.map((one, index) => storeAtLast(stores[index % stores.length]!, one)));
   }
   await Promise.all(workers.map((worker) => worker.close()));
   return ids;
@@ -81,10 +81,10 @@ for (const [count, contentBytes] of [
     const ids = await flood({ count, contentBytes });
     const bytes = await diskBytes();
     assert.ok(bytes <= RING.ringBytesMax * 1.02, `${bytes / MIB} MB`);
-    const kept = await keptIds();
-    assert.ok(kept.length < ids.length, 'the oldest messages are gone');
-    // The newest messages are kept. Of the eight segments, only the newest one may be small.
-    const newest = new Set(kept);
+    const stored = await storedIds();
+    assert.ok(stored.length < ids.length, 'the oldest messages are gone');
+    // The newest messages are stored. Of the eight segments, only the newest one may be small.
+    const newest = new Set(stored);
     const oldest = ids.slice(0, Math.floor(ids.length / 10));
     assert.deepEqual(
       [ids.slice(-60).every((id) => newest.has(id)), oldest.some((id) => newest.has(id))],
@@ -102,17 +102,17 @@ test('while a backup reads the table, no segment is emptied and the sender is de
     'select bytes::float8 as bytes from unmatched_ring',
   );
   await db.query('update unmatched_ring set bytes = $1', [RING.ringBytesMax]);
-  assert.equal(await store.keep(message(100)), 'ring_busy');
+  assert.equal(await store.add(message(100)), 'no_space');
   await backup.query('rollback');
   await backup.end();
-  assert.equal(await store.keep(message(100)), 'kept');
+  assert.equal(await store.add(message(100)), 'stored');
   assert.ok(before > 0);
 });
 
 test('unmatched mail is listed and shown with other mail, and removed after seven days', async () => {
   const store = new InboundMessageStore(db.inbound, RING);
   const one = message(500);
-  await store.keep(one);
+  await store.add(one);
   const [newest] = await listInbound(db, { limit: 1, kind: 'other', before: null });
   assert.deepEqual([newest?.id, newest?.change], [one.id, null]);
   assert.deepEqual((await findInbound(db, one.id))?.content, one.content);

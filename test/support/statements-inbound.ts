@@ -54,7 +54,7 @@ async function settleReports(stage: Stage): Promise<void> {
   );
   await Promise.all(
     batch.map((email, index) =>
-      store.keep(itemAbout(email, index % 3 === 2 ? 'delivered' : 'bounced')),
+      store.add(itemAbout(email, index % 3 === 2 ? 'delivered' : 'bounced')),
     ),
   );
 }
@@ -63,7 +63,7 @@ async function settleReports(stage: Stage): Promise<void> {
 async function keepUnmatched(stage: Stage): Promise<void> {
   const store = new InboundMessageStore(stage.db.inbound, { ringBytesMax: 8 * 2_000 });
   const batch = await acceptBatch(stage);
-  await Promise.all(batch.map((email) => store.keep(itemAbout(email, 'bounced').message)));
+  await Promise.all(batch.map((email) => store.add(itemAbout(email, 'bounced').message)));
 }
 
 async function lookUp({ db, sender, someEmailId }: Stage): Promise<void> {

@@ -5,7 +5,7 @@
 import { AuthLimiter } from '../../accounts/keys/auth-limiter.ts';
 import { KeyCache } from '../../accounts/keys/key-cache.ts';
 import { KeyUsage } from '../../accounts/keys/key-usage.ts';
-import { createReceive, KEPT_BYTES_MAX } from '../../inbound/receive-message.ts';
+import { createReceive, STORED_BYTES_MAX } from '../../inbound/receive-message.ts';
 import { UNMATCHED_LIMITS, UnmatchedRate } from '../../inbound/unmatched-rate.ts';
 import type { Caller } from '../../core/scope.ts';
 import { plainAddress } from '../../net/ip-addresses.ts';
@@ -174,7 +174,7 @@ function inboundOptions(
       ...(smtpClientTimeoutMs && { commandTimeoutMs: smtpClientTimeoutMs }),
       ...limitsPerClient(setup.workerCount, NEW_INBOUND_PER_MINUTE),
     },
-    keptBytesMax: KEPT_BYTES_MAX,
+    keptBytesMax: STORED_BYTES_MAX,
   };
 }
 
