@@ -10,6 +10,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { Env } from '../config/env-file.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
+import { parsePeriodMs } from '../lib/units.ts';
 import { parseDomain } from '../mail/address.ts';
 
 export type Cli = {
@@ -169,14 +170,10 @@ export async function confirmed(
   return { failed: texts.otherwise, code: 'usage_error', exitCode: 1 };
 }
 
-const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-
 /** Parses a time, or an age such as `6h`. */
 export function parseTime(text: string, nowMs: number): Date {
-  const span = /^(\d{1,5})([mhd])$/.exec(text);
-  const atMs = span
-    ? nowMs - Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
-    : Date.parse(text);
+  const ageMs = parsePeriodMs(text, 'mhd');
+  const atMs = ageMs === null ? Date.parse(text) : nowMs - ageMs;
   if (Number.isFinite(atMs)) return new Date(atMs);
   throw new InvalidArgumentError('Write 30m, 6h or 2d, or a time, such as 2026-11-21T08:30Z.');
 }

@@ -4,7 +4,7 @@ import { asPrefix, isInBucket, parseBucketUrl } from '../backup/places/locate-pl
 import { requirePassphrase } from '../backup/sealed-key.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import type { EnvReader } from './env-reader.ts';
-import { DAY_MS, HOUR_MS } from '../lib/units.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS, parsePeriodMs } from '../lib/units.ts';
 
 export type BackupConfig = {
   /** The folder or s3://bucket/prefix of scheduled backups; null for none. */
@@ -32,8 +32,8 @@ type PointInTimeConfig = {
 const DEFAULT_EVERY_MS = 6 * HOUR_MS;
 const DEFAULT_KEEP = 28;
 const DEFAULT_REGION = 'us-east-1';
-const UNIT_MS = { m: 60_000, h: 3600_000, d: 86_400_000 };
-const EVERY_MS_MIN = 60_000;
+const EVERY_MS_MIN = MINUTE_MS;
+const EVERY_MS_MAX = 9_999 * DAY_MS;
 const DEFAULT_BASE_EVERY_MS = 7 * DAY_MS;
 const DEFAULT_POINT_IN_TIME_KEEP_MS = 14 * DAY_MS;
 const PERIOD_RULE = 'write 30m, 6h or 1d';
@@ -136,9 +136,8 @@ function readPointInTime(read: EnvReader): Readonly<PointInTimeConfig> {
 }
 
 function parseEveryMs(text: string): number | null {
-  const [, count, unit] = /^(\d{1,4})([mhd])$/.exec(text) ?? [];
-  const ms = Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
-  return ms >= EVERY_MS_MIN ? ms : null;
+  const ms = parsePeriodMs(text, 'mhd');
+  return ms !== null && ms >= EVERY_MS_MIN && ms <= EVERY_MS_MAX ? ms : null;
 }
 
 function parseKeep(text: string): number | null {

@@ -2,7 +2,7 @@
  * Runs checks, a few at a time, each with a timeout. A check that throws or does not end is reported as `unknown` with
  * the reason, and never ends the run.
  */
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { CheckContext } from './check-context.ts';
 import { type Finding, type Level, unknown, worstOf } from './finding.ts';
 
@@ -58,7 +58,7 @@ async function findingsOf(
   timeoutMs: number,
 ): Promise<readonly Finding[]> {
   const ended = new AbortController();
-  const late = delay(timeoutMs, null, { signal: ended.signal }).catch(() => null);
+  const late = pause(timeoutMs, null, { signal: ended.signal }).catch(() => null);
   try {
     const running = Promise.resolve().then(() => check.run(context));
     // Its failure after the timeout has no reader.

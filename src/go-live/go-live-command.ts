@@ -17,6 +17,7 @@ import {
 } from '../cli/command.ts';
 import { printableLines } from '../cli/table.ts';
 import { readConfig } from '../config/config.ts';
+import { MINUTE_MS, parsePeriodMs } from '../lib/units.ts';
 import { parseAddress, parseMailbox } from '../mail/address.ts';
 import { DNS_PROVIDERS } from '../net/dns-provider/providers.ts';
 import { proposeDmarc } from './command-dmarc.ts';
@@ -27,8 +28,7 @@ import { publishRecords } from './command-records.ts';
 import { waitForVerification } from './command-verify.ts';
 import type { GoLive, GoLiveOptions, Step } from './command-step.ts';
 
-const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000 };
-const DEFAULT_WAIT_MS = 10 * UNIT_MS.m;
+const DEFAULT_WAIT_MS = 10 * MINUTE_MS;
 
 const NOTES = `Run it on the machine of the service, as often as you like: each run continues where the last
 one ended. With --dns it adds missing records at the DNS provider, whose token it reads from the
@@ -166,9 +166,8 @@ function reportOf(name: string, steps: readonly Step[], isDone: boolean) {
 }
 
 function parseWaitMs(text: string): number {
-  const [, count, unit] = /^(\d{1,4})([smh])$/.exec(text) ?? [];
-  if (count !== undefined) return Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
-  if (text === '0') return 0;
+  const ms = text === '0' ? 0 : parsePeriodMs(text, 'smh');
+  if (ms !== null) return ms;
   throw new InvalidArgumentError('Write 30s, 10m, 1h or 0.');
 }
 

@@ -102,7 +102,7 @@ export function readSelector(text: string, domain: string): { selector: string }
   if (!selector.split('.').every((label) => LABEL.test(label))) {
     return {
       problem:
-        'must consist of letters, digits, hyphens and dots, as s1: the part before ._domainkey of the record',
+        'must consist of letters, digits, hyphens and dots: the part of the record before ._domainkey, such as s1',
     };
   }
   if (`${selector}._domainkey.${domain}`.length > NAME_MAX_LENGTH) {

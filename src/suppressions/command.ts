@@ -61,7 +61,7 @@ async function list(api: Api): Promise<CommandResult> {
         shortTime(entry.expires_at),
       ]),
       none: {
-        says: 'No address is suppressed. The service adds addresses that bounce for good or complain.',
+        says: 'No address is suppressed. Letterhaus adds addresses that bounce permanently or complain.',
         toDo: 'To add one',
         command: 'suppressions add jo@example.org',
       },

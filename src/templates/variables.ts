@@ -32,9 +32,13 @@ export function checkDeclarations(
   for (const [index, variable] of variables.entries()) {
     const { name, type } = variable;
     const at = `${field}[${index}]`;
-    if (seen.has(name)) problems.push({ field: `${at}.name`, message: `${name} is there twice` });
+    if (seen.has(name))
+      problems.push({ field: `${at}.name`, message: `the variable ${name} is declared twice` });
     if (RESERVED.has(name)) {
-      problems.push({ field: `${at}.name`, message: `${name} is a word of the language` });
+      problems.push({
+        field: `${at}.name`,
+        message: `${name} is a word of the template language; choose another name`,
+      });
     }
     seen.add(name);
     const problem = variable.default === undefined ? null : typeProblem(type, variable.default);

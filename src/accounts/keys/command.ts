@@ -15,11 +15,11 @@ import {
   explainNotFound,
 } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type CommandResult, parseName } from '../../cli/command.ts';
+import { PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
-import { DAY_S } from '../../lib/units.ts';
+import { DAY_S, parsePeriodMs } from '../../lib/units.ts';
 
 const OVERLAP_MAX_S = 30 * DAY_S;
-const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
 
 export function describeKeys(keys: Command, cli: Cli): void {
   addLists(
@@ -170,7 +170,9 @@ function limitLines(key: ApiKey): string[] {
 }
 
 async function list(api: Api, options: ApiOptions): Promise<CommandResult> {
-  const keys = await listInAll(await api.all(), (client) => client.apiKeys.list({ limit: 100 }));
+  const keys = await listInAll(await api.all(), (client) =>
+    client.apiKeys.list({ limit: PAGE_MAX }),
+  );
   // A column for few keys would cut the names of all.
   const hasLists = keys.some((key) => limitedBy(key) !== NO_LISTS);
   return {
@@ -260,17 +262,14 @@ function parseKeyDomain(text: string): string {
 }
 
 function parseExpiry(text: string, nowMs: number): Date {
-  const span = /^(\d{1,5})([hd])$/.exec(text);
-  const atMs = span
-    ? nowMs + Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
-    : Date.parse(text);
+  const periodMs = parsePeriodMs(text, 'hd');
+  const atMs = periodMs === null ? Date.parse(text) : nowMs + periodMs;
   if (atMs > nowMs) return new Date(atMs);
   throw new InvalidArgumentError('Write 12h, 30d, or a time in the future, such as 2027-01-31.');
 }
 
 function parseOverlapS(text: string): number {
-  const span = /^(\d{1,5})([hd])$/.exec(text);
-  const overlapMs = span ? Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS] : 0;
-  if ((span || text === '0') && overlapMs <= OVERLAP_MAX_S * 1000) return overlapMs / 1000;
+  const overlapMs = text === '0' ? 0 : parsePeriodMs(text, 'hd');
+  if (overlapMs !== null && overlapMs <= OVERLAP_MAX_S * 1000) return overlapMs / 1000;
   throw new InvalidArgumentError('Write 24h, 7d, at most 30d, or 0.');
 }

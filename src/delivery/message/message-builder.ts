@@ -11,6 +11,7 @@
 import { isAscii } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { DAY_S } from '../../lib/units.ts';
 import { type Address, domainOf, type Mailbox, needsSmtpUtf8 } from '../../mail/address.ts';
 import { splitRawMessage, type RawMessageParts } from '../../mail/mime/raw-message.ts';
 import { withAsciiHeader } from '../../mail/mime/ascii-header.ts';
@@ -44,7 +45,7 @@ export type SignedMessage = {
 const LARGE_CHARS = 256 * 1024;
 
 /** Seconds for which the first server may still pass the message on (RFC 5321 §4.5.4.1). */
-const VALID_AFTER_EXPIRY_S = 5 * 86_400;
+const VALID_AFTER_EXPIRY_S = 5 * DAY_S;
 
 /** Limit for comparing the hash, which takes 5 µs for 5 KB. Of larger messages only the size is compared. */
 const REHASHED_BYTES_MAX = 16 * 1024;

@@ -1,6 +1,7 @@
 /** Checks the optional records of each sending domain: DMARC, MTA-STS, TLS reports, BIMI, its own MX. */
 import { findDmarcRecords, isDmarc, parseDmarcTags } from '../../domains/dns/dmarc-records.ts';
 import { organizationOf } from '../../domains/dns/zone-names.ts';
+import { DAY_S } from '../../lib/units.ts';
 import { createAddressGuard } from '../../net/ip-addresses.ts';
 import { fetchStsPolicy, policyNames, readStsRecord } from '../../net/tls/mta-sts.ts';
 import type { CheckContext } from '../check-context.ts';
@@ -8,7 +9,6 @@ import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 import { adviceFor, forEachDomain, sentence } from './live-domains.ts';
 
-const DAY_S = 86_400;
 const REPORT_DOMAINS_MAX = 5;
 
 export const DOMAIN_DMARC: Check = {

@@ -5,6 +5,7 @@
  */
 import { ageText } from '../../backup/backup-age.ts';
 import { listInbound } from '../../inbound/inbound-message-store.ts';
+import { DAY_MS } from '../../lib/units.ts';
 import { isPublicAddress } from '../../net/ip-addresses.ts';
 import { connectSmtp } from '../../net/smtp/client.ts';
 import { timeoutsWithin } from '../../net/smtp/client-session.ts';
@@ -14,7 +15,7 @@ import type { Check } from '../run-checks.ts';
 
 const PHASE_WITHIN_MS = 10_000;
 const RECEIVED_MAX = 50;
-const PROOF_MS = 7 * 86_400_000;
+const PROOF_MS = 7 * DAY_MS;
 /** A domain that nobody can register (RFC 2606), so that an open relay could not deliver the mail either. */
 const STRANGER = 'open-relay-test@letterhaus-doctor.invalid';
 

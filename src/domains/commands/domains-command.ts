@@ -21,6 +21,7 @@ import {
   type CommandResult,
   usageFailure,
 } from '../../cli/command.ts';
+import { PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 import { describeReturnPathHost } from './return-path-host-command.ts';
 
@@ -120,7 +121,7 @@ async function findDomain(api: Api, nameOrId: string): Promise<FoundDomain | Fai
     const domain = await nullIfNotFound(api.byId.domains.get(name));
     return domain === null ? noDomain(`with the id ${name}`) : { domain, client: api.byId };
   }
-  for await (const domain of api.client.domains.list({ limit: 100 })) {
+  for await (const domain of api.client.domains.list({ limit: PAGE_MAX })) {
     if (domain.name === name) return { domain, client: api.client };
   }
   return noDomain(`${JSON.stringify(nameOrId)} in the ${api.environment} environment`);
@@ -238,7 +239,9 @@ async function setTracking(
 }
 
 async function list(api: Api): Promise<CommandResult> {
-  const found = await listInAll(await api.all(), (client) => client.domains.list({ limit: 100 }));
+  const found = await listInAll(await api.all(), (client) =>
+    client.domains.list({ limit: PAGE_MAX }),
+  );
   const warnings = found.flatMap((domain) =>
     domain.advice
       .filter(({ about }) => about === 'reputation' || (about === 'dkim' && !domain.can_sign))

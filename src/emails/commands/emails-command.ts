@@ -9,6 +9,7 @@ import type {
 } from '../../../sdk/src/api.ts';
 import type { Letterhaus } from '../../../sdk/src/client.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
+import { PAGE_MAX } from '../../cli/lists.ts';
 import { type Api, apiCommand, type ApiOptions, listData, explainNotFound } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type CommandResult } from '../../cli/command.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
@@ -18,7 +19,6 @@ import { describeExport } from './export-command.ts';
 const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 const EVENTS_SHOWN_MAX = 1000;
 const LIMIT_MAX = 1000;
-const PAGE_MAX = 100;
 
 const NONE_SENT: Empty = {
   says: 'No emails have been sent yet.',

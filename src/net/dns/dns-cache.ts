@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { DnsResult } from './dns-message.ts';
-import { MIB } from '../../lib/units.ts';
+import { HOUR_MS, MIB, MINUTE_MS } from '../../lib/units.ts';
 
 export type CacheLimits = {
   /** Minimum lifetime: a TTL of 0 must not cause a look-up per email. */
@@ -20,10 +20,10 @@ export type CacheLimits = {
 };
 
 export const CACHE_DEFAULTS: CacheLimits = {
-  minTtlMs: 60_000,
-  maxTtlMs: 3_600_000,
-  negativeTtlMs: 300_000,
-  staleMs: 6 * 3_600_000,
+  minTtlMs: MINUTE_MS,
+  maxTtlMs: HOUR_MS,
+  negativeTtlMs: 5 * MINUTE_MS,
+  staleMs: 6 * HOUR_MS,
   maxBytes: 8 * MIB,
 };
 

@@ -9,6 +9,7 @@ import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../../core/operator-events.ts';
 import { CLOCK_SKEW } from '../../core/thresholds.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../lib/units.ts';
 import { leastSkewMs, type World } from '../../lib/world.ts';
 import { readClockMs } from '../../delivery/queue/worker-store.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -88,9 +89,9 @@ function describeSkew(skewMs: number, clockOwner = 'of this machine'): string {
 }
 
 const UNITS = [
-  { name: 'days', ms: 86_400_000 },
-  { name: 'hours', ms: 3_600_000 },
-  { name: 'minutes', ms: 60_000 },
+  { name: 'days', ms: DAY_MS },
+  { name: 'hours', ms: HOUR_MS },
+  { name: 'minutes', ms: MINUTE_MS },
 ] as const;
 
 /** Returns `200 days`, `90 minutes`: in the largest unit that gives two or more. */

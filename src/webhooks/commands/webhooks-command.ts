@@ -4,6 +4,7 @@ import type { Webhook } from '../../../sdk/src/api.ts';
 import { LetterhausError } from '../../../sdk/src/errors.ts';
 import { listInAll, type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type CommandResult, usageFailure } from '../../cli/command.ts';
+import { PAGE_MAX } from '../../cli/lists.ts';
 import { facts, shortTime, table } from '../../cli/table.ts';
 import type { EventType } from '../../core/events.ts';
 import { parseEvents } from '../../events/command.ts';
@@ -81,7 +82,9 @@ function describeChanges(webhooks: Command, cli: Cli): void {
 }
 
 async function list(api: Api): Promise<CommandResult> {
-  const found = await listInAll(await api.all(), (client) => client.webhooks.list({ limit: 100 }));
+  const found = await listInAll(await api.all(), (client) =>
+    client.webhooks.list({ limit: PAGE_MAX }),
+  );
   return {
     data: listData(found),
     text: table(api.cli, {

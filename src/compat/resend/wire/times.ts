@@ -5,13 +5,14 @@
  * Times without a zone are in UTC. A named zone follows its summer time. When the change of clocks skips a time, it
  * is read an hour later; when a time occurs twice, the first counts.
  */
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../lib/units.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = {
   s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 604_800_000,
+  m: MINUTE_MS,
+  h: HOUR_MS,
+  d: DAY_MS,
+  w: 7 * DAY_MS,
 };
 
 const PHRASE_MAX = 80;
