@@ -4,7 +4,7 @@
  *
  * Reports all problems of a request at once, each with the name of its field as the client wrote it.
  */
-import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
+import { type FieldProblem, printableName, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
 import {
   type Address,
@@ -361,12 +361,6 @@ function readTracking(
     }
   }
   return { opens, clicks, base: isTrackable ? trackingUrl : null };
-}
-
-/** Shortens a client's name to 64 printable characters, for responses and logs. */
-function printableName(name: string): string {
-  const plain = name.replace(/[^!-~]/g, '?');
-  return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;
 }
 
 function readAttachments(

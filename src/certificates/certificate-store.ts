@@ -32,6 +32,7 @@ export type StoredCertificate = {
   id: string;
   chain: string | null;
   privateKey: Buffer | null;
+  /** Attempts since the last certificate. */
   failures: number;
   problem: string | null;
   remedy: string | null;

@@ -3,6 +3,8 @@
  * HTTP statuses, and only commands map them to exit codes. A retired code is never reused.
  */
 
+const NAME_CHARACTERS_MAX = 64;
+
 export const REFUSAL_CODES = [
   'validation_error',
   'authentication_error',
@@ -96,4 +98,10 @@ export class Overloaded extends Error {
 /** Thrown when the maximum number of objects exists. The `conflict` has the same message. */
 export class MaximumReached extends Error {
   override readonly name = 'MaximumReached';
+}
+
+/** A client's name reaches responses, logs and terminals, so all but 64 printable ASCII characters are replaced. */
+export function printableName(name: string): string {
+  const plain = name.replace(/[^!-~]/g, '?');
+  return plain.length <= NAME_CHARACTERS_MAX ? plain : `${plain.slice(0, NAME_CHARACTERS_MAX)}…`;
 }

@@ -4,7 +4,7 @@
  */
 import type { FastifySchemaCompiler } from 'fastify';
 import type { core, ZodType } from 'zod';
-import type { FieldProblem } from '../core/refusals.ts';
+import { type FieldProblem, printableName } from '../core/refusals.ts';
 import { badFields } from './errors.ts';
 
 const FORMAT_MESSAGES: Readonly<Record<string, string>> = {
@@ -15,9 +15,6 @@ const FORMAT_MESSAGES: Readonly<Record<string, string>> = {
 };
 
 const TYPE_NAMES: Readonly<Record<string, string>> = { int: 'whole number', record: 'object' };
-
-/** Characters of a field name in a message. */
-const NAME_CHARACTERS_MAX = 64;
 
 type Issue = core.$ZodIssue;
 type RawIssue = core.$ZodRawIssue;
@@ -86,14 +83,6 @@ function fieldName(path: readonly PropertyKey[]): string {
     if (typeof part === 'number') return `${name}[${part}]`;
     return name === '' ? printableName(String(part)) : `${name}.${printableName(String(part))}`;
   }, '');
-}
-
-/** Field names come from the client and reach logs and terminals, so they are shortened and made printable. */
-function printableName(name: string): string {
-  const printable = name.replace(/[\u0000-\u001f\u007f]/g, '?');
-  return printable.length <= NAME_CHARACTERS_MAX
-    ? printable
-    : `${printable.slice(0, NAME_CHARACTERS_MAX)}…`;
 }
 
 /** Returns the message after the field name. A schema's own message takes precedence. */

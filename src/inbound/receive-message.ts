@@ -64,7 +64,7 @@ export type Received =
   /** Unmatched mail above its rate limit. The sending server must retry. */
   | 'too_many';
 
-/** What became of the message for one of its recipients. */
+/** The result of the message for one of its recipients. */
 type Result = InboundResult['kind'] | 'no_space' | 'too_many';
 
 export type Receive = (arrival: Arrival) => Promise<Received>;

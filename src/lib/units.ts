@@ -1,4 +1,4 @@
-/** Units of time, in milliseconds (`_MS`) and seconds (`_S`), periods as operators write them, and units of memory, in bytes. */
+/** Units of time, in milliseconds (`_MS`) and seconds (`_S`), and of memory, in bytes. Parses periods such as `6h`. */
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;

@@ -2,7 +2,7 @@
  * The variables that a template declares. Checks the declarations, and the values that a request gives. All problems
  * are reported at once, each with the name of its field.
  */
-import type { FieldProblem } from '../core/refusals.ts';
+import { type FieldProblem, printableName } from '../core/refusals.ts';
 import type { TemplateVariable, VariableType } from './template-store.ts';
 import { isPlainObject } from './work.ts';
 
@@ -67,7 +67,7 @@ export function assignVariables(
   for (const name of Object.keys(given)) {
     if (known.has(name)) continue;
     const message = 'is not a variable of this template; check the spelling';
-    problems.push({ field: `${field}.${printable(name)}`, message });
+    problems.push({ field: `${field}.${printableName(name)}`, message });
   }
   for (const { name, type, default: fallback } of variables) {
     const value = Object.hasOwn(given, name) ? (given[name] ?? fallback) : fallback;
@@ -117,9 +117,4 @@ function exceedsSize(value: unknown, max: number): boolean {
     return Object.entries(inner).some(([name, member]) => exceeds(name) || exceeds(member));
   };
   return exceeds(value);
-}
-
-function printable(name: string): string {
-  const plain = name.replace(/[^!-~]/g, '?');
-  return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;
 }

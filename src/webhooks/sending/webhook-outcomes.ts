@@ -58,7 +58,7 @@ export class WebhookOutcomes extends OutcomeBatches<WebhookOutcome, SettledWebho
       describe: ({ endpointId, eventId, kind }) => ({
         endpoint_id: endpointId,
         event_id: eventId,
-        meaning: kind,
+        outcome: kind,
       }),
       lockKeyOf: ({ endpointId }) => endpointId,
       itemBytes: OUTCOME_BYTES,
@@ -74,12 +74,12 @@ function shorten(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
   return { ...outcome, attempt: extent === 'bare' ? null : attempt };
 }
 
-type WriteContext = { leaseId: string; world: Pick<World, 'random'> };
+type StoreContext = { leaseId: string; world: Pick<World, 'random'> };
 
 async function commitOutcomes(
   db: Queryable,
   batch: readonly WebhookOutcome[],
-  context: WriteContext,
+  context: StoreContext,
 ): Promise<SettledWebhook[]> {
   failpoint('webhook_before_commit');
   const statuses = await storeOutcomes(db, batch, context);
@@ -97,7 +97,7 @@ async function commitOutcomes(
 async function storeOutcomes(
   db: Queryable,
   outcomes: readonly WebhookOutcome[],
-  context: WriteContext,
+  context: StoreContext,
   round = 0,
 ): Promise<Map<WebhookOutcome, WebhookSettlement['status']>> {
   if (outcomes.length === 0) return new Map();
