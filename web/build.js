@@ -3,7 +3,7 @@
  * `node web/build.js <folder>`. Every file that gains by it is also written compressed, so that the service compresses
  * nothing.
  */
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { appendFile, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
@@ -43,10 +43,20 @@ await build({
     },
   },
 });
+await noteFontLicence();
 await buildHandbook(join(folder, 'handbook'));
 for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
   if (entry.isFile() && COMPRESSIBLE.test(entry.name))
     await compress(join(entry.parentPath, entry.name));
+}
+
+/** The build collects the licences of scripts, and not that of a font. */
+async function noteFontLicence() {
+  const licence = await readFile(
+    new URL(import.meta.resolve('@fontsource-variable/geist/LICENSE')),
+    'utf8',
+  );
+  await appendFile(join(folder ?? '', 'licences.md'), `\n## Geist (font) - OFL-1.1\n\n${licence}`);
 }
 
 /** @param {string} path */

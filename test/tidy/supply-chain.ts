@@ -14,7 +14,7 @@ type Lockfile = { packages: Record<string, Entry> };
 
 /** Permissive ones, which ask for a notice at the most. */
 const LICENCES = new Set(
-  'MIT, MIT-0, ISC, BSD-2-Clause, BSD-3-Clause, Apache-2.0, 0BSD, BlueOak-1.0.0, Unlicense, PSF-2.0'.split(
+  'MIT, MIT-0, ISC, BSD-2-Clause, BSD-3-Clause, Apache-2.0, 0BSD, BlueOak-1.0.0, Unlicense, PSF-2.0, OFL-1.1'.split(
     ', ',
   ),
 );

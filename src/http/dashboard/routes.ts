@@ -23,6 +23,7 @@ const POLICY = [
   "script-src 'self'",
   "style-src 'self'",
   "img-src 'self'",
+  "font-src 'self'",
   "connect-src 'self'",
   // Frames show HTML of strangers: pages of emails/share-routes.ts and the frame below, with their own policies.
   "frame-src 'self'",

@@ -1,33 +1,59 @@
-import type { ButtonHTMLAttributes, ReactNode } from 'react';
+/** Buttons, and links that look like them. At most one is `primary` on a level of decision. */
+import { createLink } from '@tanstack/react-router';
+import type { AnchorHTMLAttributes, ButtonHTMLAttributes, ReactNode, Ref } from 'react';
 
 const LOOKS = {
-  primary: 'bg-accent text-on-accent font-medium hover:opacity-95',
-  plain: 'border border-line bg-raised hover:bg-hover',
+  primary:
+    'border border-accent bg-accent text-on-accent shadow-low hover:border-accent-hover hover:bg-accent-hover',
+  plain: 'border border-edge bg-surface text-text shadow-low hover:bg-hover',
   quiet: 'text-muted hover:bg-hover hover:text-text',
-  danger: 'border border-line bg-raised text-bad hover:bg-hover',
+  /** Opens the question before a destruction. */
+  danger: 'border border-edge bg-surface text-bad shadow-low hover:bg-bad-tint',
+  /** Destroys. */
+  destroy: 'border border-bad bg-bad text-on-bad shadow-low hover:opacity-90',
 } as const;
 
-type Props = ButtonHTMLAttributes<HTMLButtonElement> & { look?: keyof typeof LOOKS };
+const SIZES = { normal: 'h-control px-3', small: 'h-6.5 px-2.25' } as const;
 
-export function Button({ look = 'plain', className = '', ...rest }: Props): ReactNode {
+type Looks = { look?: keyof typeof LOOKS; size?: keyof typeof SIZES };
+type Props = ButtonHTMLAttributes<HTMLButtonElement> & Looks;
+
+/** The classes of a button. */
+export function buttonLook({ look = 'plain', size = 'normal' }: Looks = {}): string {
+  return `inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md text-sm font-medium whitespace-nowrap no-underline transition-colors disabled:opacity-55 ${SIZES[size]} ${LOOKS[look]}`;
+}
+
+export function Button({ look, size, className = '', ...rest }: Props): ReactNode {
   return (
     <button
       type="button"
       {...rest}
-      className={`inline-flex h-8 shrink-0 items-center justify-center gap-1.5 rounded-md px-2.5 text-sm whitespace-nowrap disabled:opacity-55 ${LOOKS[look]} ${className}`}
+      className={`${buttonLook({ ...(look && { look }), ...(size && { size }) })} ${className}`}
     />
   );
 }
 
 /** A button that only has an icon; `label` is what it does. */
 export function IconButton({ label, ...rest }: Props & { label: string }): ReactNode {
+  const width = rest.size === 'small' ? 'w-6.5' : 'w-8';
   return (
     <Button
       look="quiet"
       aria-label={label}
       title={label}
       {...rest}
-      className={`w-8 px-0 ${rest.className ?? ''}`}
+      className={`px-0! ${width} ${rest.className ?? ''}`}
     />
   );
 }
+
+type AnchorProps = AnchorHTMLAttributes<HTMLAnchorElement> &
+  Looks & { ref?: Ref<HTMLAnchorElement> };
+
+function ButtonAnchor({ look, size, className = '', ...rest }: AnchorProps): ReactNode {
+  const classes = buttonLook({ ...(look && { look }), ...(size && { size }) });
+  return <a {...rest} className={`${classes} ${className}`} />;
+}
+
+/** A link to a page of the dashboard that looks like a button. */
+export const ButtonLink = createLink(ButtonAnchor);

@@ -9,7 +9,10 @@ export function Choices(props: {
   options: readonly (readonly [key: string, label: string])[];
 }): ReactNode {
   return (
-    <nav aria-label={props.label} className="flex rounded-md border border-line">
+    <nav
+      aria-label={props.label}
+      className="inline-flex max-w-full gap-0.5 overflow-x-auto rounded-lg bg-well p-0.5 text-sm font-medium"
+    >
       {props.options.map(([key, label]) => (
         <Link
           key={key}
@@ -18,7 +21,7 @@ export function Choices(props: {
           search={(all) => ({ ...all, [props.name]: key })}
           replace
           data-chosen={key === props.chosen || undefined}
-          className="px-2.5 py-1 text-sm text-muted hover:text-text data-chosen:bg-chosen data-chosen:text-text"
+          className="flex h-6.5 items-center rounded-md px-2.5 whitespace-nowrap text-muted hover:text-text data-chosen:bg-knob data-chosen:text-text data-chosen:shadow-low"
         >
           {label}
         </Link>

@@ -1,10 +1,14 @@
 import type { ReactNode } from 'react';
 import type { WebhookDelivery } from '../../../sdk/src/api.ts';
-import { Mark } from './mark.tsx';
+import { Chip } from './chip.tsx';
 
 const LOOKS = { pending: 'wait', delivered: 'good', failed: 'bad' } as const;
 
 /** The state of a webhook delivery. */
 export function DeliveryMark({ status }: Pick<WebhookDelivery, 'status'>): ReactNode {
-  return <Mark look={LOOKS[status]}>{status}</Mark>;
+  return (
+    <Chip tone={LOOKS[status]} isQuiet={status === 'delivered'}>
+      {status}
+    </Chip>
+  );
 }

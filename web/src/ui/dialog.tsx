@@ -1,22 +1,34 @@
 import { Dialog as Base } from '@base-ui/react/dialog';
 import { X } from 'lucide-react';
-import { type ReactNode, useRef } from 'react';
+import { createContext, type ReactNode, useRef } from 'react';
 import { isPageCovered } from '../api/cover.ts';
+import { IconButton } from './button.tsx';
+
+/** Closes the dialog around; null outside of one. */
+export const CloseDialog = createContext<(() => void) | null>(null);
 
 type Props = {
   isOpen: boolean;
   onClose: () => void;
   title: string;
+  /** One sentence below the title. */
+  about?: ReactNode;
   children: ReactNode;
   /** Hides the title, as in the palette. */
   isBare?: boolean;
+  /** Replaces the place of the popup, as for a sheet. */
+  place?: string;
 };
 
 /** Fields to type into. */
 const FIELD =
-  'input:not([type="hidden"], [type="checkbox"], [type="radio"], [disabled], [readonly]), textarea, select';
+  'input:not([type="hidden"], [type="checkbox"], [type="radio"], [type="file"], [disabled], [readonly]), textarea, select';
 
-export function Dialog({ isOpen, onClose, title, children, isBare = false }: Props): ReactNode {
+const CENTRE =
+  'arrive top-[12vh] left-1/2 max-h-[76vh] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 rounded-xl';
+
+export function Dialog(props: Props): ReactNode {
+  const { isOpen, onClose, title, about, children, isBare = false, place = CENTRE } = props;
   const popup = useRef<HTMLDivElement>(null);
   // Without a field no control has the focus, so that Enter neither closes the dialog nor confirms it unread.
   const firstField = (): HTMLElement | null =>
@@ -28,20 +40,22 @@ export function Dialog({ isOpen, onClose, title, children, isBare = false }: Pro
         <Base.Popup
           ref={popup}
           initialFocus={firstField}
-          className="fixed top-[12vh] left-1/2 z-50 max-h-[76vh] w-[min(34rem,calc(100vw-2rem))] -translate-x-1/2 overflow-auto rounded-xl border border-line bg-raised shadow-2xl"
+          className={`fixed z-50 overflow-auto bg-raised shadow-dialog outline-none [--page-x:1.25rem] ${place}`}
         >
-          <div
-            className={isBare ? 'sr-only' : 'flex items-center border-b border-line px-4 py-2.5'}
-          >
-            <Base.Title className="grow font-semibold">{title}</Base.Title>
+          <div className={isBare ? 'sr-only' : 'flex items-start gap-2 py-3 pr-3 pl-5'}>
+            <div className="min-w-0 grow py-1">
+              <Base.Title className="text-lg font-semibold break-words">{title}</Base.Title>
+              {about && <p className="mt-0.5 text-sm text-muted">{about}</p>}
+            </div>
             <Base.Close
-              aria-label="Close"
-              className="inline-flex h-8 w-8 items-center justify-center rounded-md text-muted hover:bg-hover"
-            >
-              <X size={16} aria-hidden />
-            </Base.Close>
+              render={
+                <IconButton label="Close">
+                  <X size={16} aria-hidden />
+                </IconButton>
+              }
+            />
           </div>
-          {children}
+          <CloseDialog value={onClose}>{children}</CloseDialog>
         </Base.Popup>
       </Base.Portal>
     </Base.Root>

@@ -1,29 +1,75 @@
+/** Fields with their label, their hint, and what is wrong with them. */
+import { CircleAlert } from 'lucide-react';
 import { type InputHTMLAttributes, type ReactNode, useId } from 'react';
+import { useProblemOf } from './form-problems.ts';
 
 export const INPUT =
-  'h-8 w-full min-w-0 rounded-md border border-control bg-raised px-2.5 text-base placeholder:text-muted';
+  'h-control w-full min-w-0 rounded-md border border-control bg-surface px-2.5 text-sm placeholder:text-muted aria-invalid:border-bad aria-invalid:shadow-[0_0_0_1px_var(--color-bad)]';
 
-type Props = InputHTMLAttributes<HTMLInputElement> & { label: string; hint?: string };
+/** What a control needs to belong to its label and messages. */
+export type ControlProps = {
+  id: string;
+  'aria-invalid'?: true;
+  'aria-describedby'?: string;
+};
 
-export function Field({ label, hint, className = '', ...rest }: Props): ReactNode {
+/**
+ * A label above a control, and messages below it.
+ * @param props.error replaces what the service said about the field of this name
+ * @param props.children gets what the control needs
+ */
+export function Labelled(props: {
+  label: ReactNode;
+  name?: string | undefined;
+  hint?: ReactNode;
+  error?: string | null | undefined;
+  isOptional?: boolean | undefined;
+  className?: string;
+  children: (control: ControlProps) => ReactNode;
+}): ReactNode {
   const id = useId();
+  const refused = useProblemOf(props.name);
+  const error = props.error ?? refused;
+  const described = [props.hint && `${id}-hint`, error && `${id}-error`].filter((one) => !!one);
   return (
-    <div className={className}>
-      <label htmlFor={id} className="mb-1 block text-sm font-medium">
-        {label}
+    <div className={`grid gap-1 text-sm ${props.className ?? ''}`}>
+      <label htmlFor={id} className="font-medium">
+        {props.label}
+        {props.isOptional && <span className="font-normal text-muted"> optional</span>}
       </label>
-      <input
-        id={id}
-        {...rest}
-        {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
-        className={INPUT}
-      />
-      {hint && (
-        <p id={`${id}-hint`} className="mt-1 text-sm text-muted">
-          {hint}
+      {props.children({
+        id,
+        ...(error && { 'aria-invalid': true }),
+        ...(described.length > 0 && { 'aria-describedby': described.join(' ') }),
+      })}
+      {error && (
+        <p id={`${id}-error`} role="alert" className="flex gap-1.5 text-bad">
+          <CircleAlert size={15} aria-hidden className="mt-0.5 shrink-0" />
+          <span className="min-w-0 break-words">{error}</span>
+        </p>
+      )}
+      {props.hint && (
+        <p id={`${id}-hint`} className="text-muted">
+          {props.hint}
         </p>
       )}
     </div>
+  );
+}
+
+type Props = InputHTMLAttributes<HTMLInputElement> & {
+  label: string;
+  hint?: ReactNode;
+  error?: string | null;
+  isOptional?: boolean;
+};
+
+export function Field(props: Props): ReactNode {
+  const { label, hint, error, isOptional, className = '', ...rest } = props;
+  return (
+    <Labelled {...{ label, hint, error, isOptional, className }} name={rest.name}>
+      {(control) => <input {...rest} {...control} className={INPUT} />}
+    </Labelled>
   );
 }
 
@@ -33,7 +79,7 @@ export function textOf(form: FormData, name: string): string {
   return typeof value === 'string' ? value : '';
 }
 
-type Options<Value extends string> = readonly (readonly [value: Value, text: string])[];
+export type Options<Value extends string> = readonly (readonly [value: Value, text: string])[];
 
 /** The option that was chosen in a form; else the first. */
 export function chosenOf<Value extends string>(
@@ -43,41 +89,4 @@ export function chosenOf<Value extends string>(
 ): Value {
   const text = textOf(form, name);
   return (options.find(([value]) => value === text) ?? options[0]!)[0];
-}
-
-/** One of a few values. */
-export function Select({
-  label,
-  name,
-  options,
-  chosen,
-  onChange,
-}: {
-  label: string;
-  name: string;
-  options: Options<string>;
-  chosen?: string | undefined;
-  onChange?: (value: string) => void;
-}): ReactNode {
-  const id = useId();
-  return (
-    <div>
-      <label htmlFor={id} className="mb-1 block text-sm font-medium">
-        {label}
-      </label>
-      <select
-        id={id}
-        name={name}
-        defaultValue={chosen}
-        onChange={(event) => onChange?.(event.target.value)}
-        className={INPUT}
-      >
-        {options.map(([value, text]) => (
-          <option key={value} value={value}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </div>
-  );
 }

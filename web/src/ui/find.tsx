@@ -26,13 +26,17 @@ export function Find(props: {
     <form
       key={q}
       role="search"
-      className="relative border-b border-line p-2"
+      className="relative shrink-0 border-b border-line px-(--page-x) py-2"
       onSubmit={(event) => {
         event.preventDefault();
         find(textOf(new FormData(event.currentTarget), 'q'));
       }}
     >
-      <Search size={14} aria-hidden className="absolute top-4.25 left-4.5 text-muted" />
+      <Search
+        size={14}
+        aria-hidden
+        className="absolute top-4.25 left-[calc(var(--page-x)+0.625rem)] text-muted"
+      />
       <input
         ref={field}
         name="q"

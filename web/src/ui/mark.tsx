@@ -1,25 +1,20 @@
 /** A state as a coloured word. The status of an email has StatusBadge. */
 import type { ReactNode } from 'react';
+import { Chip } from './chip.tsx';
+import type { Tone } from './tone.ts';
 
-const COLOURS = {
-  good: 'text-good',
-  open: 'text-open',
-  wait: 'text-wait',
-  bad: 'text-bad',
-  none: 'text-muted',
-} as const;
+const TONES: Readonly<Record<string, Tone>> = { none: 'quiet' };
 
 export function Mark({
   look,
   children,
 }: {
-  look: keyof typeof COLOURS;
+  look: Exclude<Tone, 'quiet' | 'spam'> | 'none';
   children: ReactNode;
 }): ReactNode {
   return (
-    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${COLOURS[look]}`}>
-      <span aria-hidden className="size-2 rounded-full bg-current" />
+    <Chip tone={TONES[look] ?? (look as Tone)} isQuiet={look === 'good' || look === 'none'}>
       {children}
-    </span>
+    </Chip>
   );
 }

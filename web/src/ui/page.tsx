@@ -1,25 +1,71 @@
-import { type ReactNode, useEffect } from 'react';
+/** The frame of a page: its head, in one pattern everywhere, and its body of cards. */
+import { createLink } from '@tanstack/react-router';
+import { ChevronLeft } from 'lucide-react';
+import { type AnchorHTMLAttributes, type ReactNode, type Ref, useEffect } from 'react';
+import { type MoreItems, MoreMenu } from './more-menu.tsx';
 
-/** The head of a screen: its name, one sentence, at most one primary button. */
-export function PageHead({
-  title,
-  about,
-  children,
-}: {
+/**
+ * The head of a page.
+ * @param props.about one sentence or figure
+ * @param props.crumb a link to the list that the page belongs to (Crumb)
+ * @param props.primary one button; a page with a verdict has it there
+ * @param props.more the actions behind "…"
+ * @param props.children other controls, like a choice of what is shown, before the buttons
+ */
+export function PageHead(props: {
   title: string;
   about?: ReactNode;
+  crumb?: ReactNode;
+  primary?: ReactNode;
+  secondary?: ReactNode;
+  more?: MoreItems;
   children?: ReactNode;
 }): ReactNode {
+  const { title, about, crumb, primary, secondary, more, children } = props;
   useEffect(() => {
     document.title = `${title} · Letterhaus`;
   }, [title]);
   return (
-    <header className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3">
-      <div className="min-w-0 grow">
-        <h1 className="text-lg font-semibold break-words">{title}</h1>
-        {about && <p className="text-sm text-muted">{about}</p>}
+    <header className="flex max-w-[80rem] shrink-0 flex-wrap items-start justify-between gap-x-4 gap-y-2 px-(--page-x) pt-4 pb-5 min-[900px]:pt-6">
+      <div className="min-w-[min(100%,15rem)] grow basis-60">
+        {crumb}
+        <h1 className="text-xl font-semibold text-balance break-words">{title}</h1>
+        {about && <p className="mt-0.5 text-muted [overflow-wrap:anywhere]">{about}</p>}
       </div>
-      {children}
+      <div className="flex min-w-0 flex-wrap items-center gap-2 empty:hidden">
+        {children}
+        {secondary}
+        {primary}
+        {more && <MoreMenu items={more} />}
+      </div>
     </header>
   );
 }
+
+/** The parts of a page below its head, one below the other. */
+export function PageBody({ children }: { children: ReactNode }): ReactNode {
+  return (
+    <div className="max-w-[80rem] shrink-0 px-(--page-x) pb-14">
+      <div className="grid grid-cols-1 content-start gap-6 [--page-x:0px]">{children}</div>
+    </div>
+  );
+}
+
+/** Two parts beside each other where there is room. */
+export function PageColumns({ children }: { children: ReactNode }): ReactNode {
+  return (
+    <div className="grid grid-cols-[repeat(auto-fit,minmax(min(100%,23.75rem),1fr))] items-start gap-6">
+      {children}
+    </div>
+  );
+}
+
+type AnchorProps = AnchorHTMLAttributes<HTMLAnchorElement> & { ref?: Ref<HTMLAnchorElement> };
+
+/** A link to the list that a page belongs to, above its title. */
+export const Crumb = createLink(({ children, ...rest }: AnchorProps) => (
+  <a {...rest} className="mb-0.5 inline-flex items-center gap-1 text-sm text-muted hover:text-text">
+    <ChevronLeft size={14} aria-hidden className="-ml-0.5" />
+    {children}
+  </a>
+));

@@ -8,7 +8,7 @@ export function Pending(): ReactNode {
   return (
     <>
       {isWaiting && (
-        <p role="status" className="border-b border-line px-4 py-1 text-sm text-muted">
+        <p role="status" className="border-b border-line px-(--page-x) py-1 text-sm text-muted">
           The service cannot be reached. This page opens as soon as it can.
         </p>
       )}

@@ -24,7 +24,7 @@ export function PreviewControls(props: {
           <Button
             key={width}
             aria-pressed={width === view.width}
-            className="aria-pressed:bg-chosen"
+            className="aria-pressed:border-accent aria-pressed:bg-accent-tint aria-pressed:text-accent"
             title={width === '100%' ? undefined : `${width} px`}
             onClick={() => onView({ ...view, width })}
           >
@@ -33,7 +33,7 @@ export function PreviewControls(props: {
         ))}
         <Button
           aria-pressed={view.isDark}
-          className="aria-pressed:bg-chosen"
+          className="aria-pressed:border-accent aria-pressed:bg-accent-tint aria-pressed:text-accent"
           onClick={() => onView({ ...view, isDark: !view.isDark })}
         >
           {view.isDark ? <Sun size={14} aria-hidden /> : <Moon size={14} aria-hidden />}

@@ -1,5 +1,6 @@
-/** A part of a screen under its own heading. */
-import { type ReactNode, useId } from 'react';
+/** A card on a page without a body of cards (PageBody). */
+import type { ReactNode } from 'react';
+import { Card } from './card.tsx';
 
 export function Section(props: {
   title: string;
@@ -8,15 +9,11 @@ export function Section(props: {
   wide?: ReactNode;
   children?: ReactNode;
 }): ReactNode {
-  const id = useId();
   return (
-    <section aria-labelledby={id} className="shrink-0 border-b border-line py-4">
-      <h2 id={id} className="px-4 font-medium">
-        {props.title}
-      </h2>
-      {props.about && <p className="max-w-2xl px-4 text-sm text-muted">{props.about}</p>}
-      {props.wide && <div className="mt-2">{props.wide}</div>}
-      {props.children && <div className="mt-3 max-w-2xl space-y-3 px-4">{props.children}</div>}
-    </section>
+    <div className="mx-(--page-x) mb-6 max-w-[76rem] shrink-0">
+      <Card title={props.title} about={props.about} wide={props.wide}>
+        {props.children && <div className="max-w-2xl space-y-3">{props.children}</div>}
+      </Card>
+    </div>
   );
 }

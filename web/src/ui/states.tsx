@@ -1,13 +1,15 @@
 /** The states of a screen without content: loading, empty, failed. */
+import { CloudOff, type LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { ApiError } from '../api/client.ts';
 import { Button } from './button.tsx';
 import { CopyButton } from './copy.tsx';
 import { RequestLink } from './request-link.tsx';
+import { Tile } from './verdict.tsx';
 
 export function RowsSkeleton({ rows = 8 }: { rows?: number }): ReactNode {
   return (
-    <div role="status" aria-label="Loading" className="space-y-5 p-4">
+    <div role="status" aria-label="Loading" className="space-y-5 px-(--page-x) py-4">
       {Array.from({ length: rows }, (_, row) => (
         <div key={row} className="flex gap-4">
           <div className="skeleton h-3.5 w-20" />
@@ -22,19 +24,22 @@ export function RowsSkeleton({ rows = 8 }: { rows?: number }): ReactNode {
 export function Problem({ error, retry }: { error: unknown; retry?: () => void }): ReactNode {
   const requestId = error instanceof ApiError ? error.requestId : null;
   return (
-    <div role="alert" className="m-4 max-w-xl rounded-lg border border-line p-4">
-      <p className="text-bad">{sentenceOf(error)}</p>
-      {requestId !== null && (
-        <p className="mt-1 flex items-center gap-1 text-sm text-muted">
-          Request <RequestLink id={requestId} />
-          <CopyButton text={requestId} what="request id" />
-        </p>
-      )}
-      {retry && (
-        <Button className="mt-3" onClick={retry}>
-          Try again
-        </Button>
-      )}
+    <div role="alert" className="flex max-w-2xl gap-4 px-(--page-x) py-5">
+      <Tile icon={CloudOff} tone="bad" />
+      <div className="min-w-0 grow">
+        <p className="pt-1 font-medium break-words">{sentenceOf(error)}</p>
+        {requestId !== null && (
+          <p className="mt-1 flex items-center gap-1 text-sm text-muted">
+            Request <RequestLink id={requestId} />
+            <CopyButton text={requestId} what="request id" />
+          </p>
+        )}
+        {retry && (
+          <Button className="mt-3" onClick={retry}>
+            Try again
+          </Button>
+        )}
+      </div>
     </div>
   );
 }
@@ -43,19 +48,30 @@ export function sentenceOf(error: unknown): string {
   return error instanceof Error ? error.message : 'Something went wrong.';
 }
 
-/** An empty list: what it will hold, and how to fill it. */
-export function Empty({ title, children }: { title: string; children?: ReactNode }): ReactNode {
+/**
+ * An empty list: what it will hold, and how to fill it.
+ * @param props.action the button that fills it, and a link to what explains it
+ */
+export function Empty(props: {
+  title: string;
+  icon?: LucideIcon;
+  action?: ReactNode;
+  children?: ReactNode;
+}): ReactNode {
+  const { title, icon, action, children } = props;
   return (
-    <div className="mx-auto max-w-2xl px-4 py-16">
-      <h2 className="text-lg font-medium">{title}</h2>
-      <div className="mt-2 space-y-3 text-muted">{children}</div>
+    <div className="flex max-w-2xl flex-col items-start gap-2 px-(--page-x) py-6">
+      {icon && <Tile icon={icon} tone="accent" />}
+      <h2 className="text-base font-semibold">{title}</h2>
+      <div className="w-full space-y-3 text-muted empty:hidden">{children}</div>
+      {action && <div className="mt-1 flex flex-wrap items-center gap-2">{action}</div>}
     </div>
   );
 }
 
 export function Code({ text, what }: { text: string; what: string }): ReactNode {
   return (
-    <div className="relative rounded-lg border border-line bg-side text-text">
+    <div className="relative rounded-md border border-line bg-sunken text-text">
       <pre
         tabIndex={0}
         aria-label={what}

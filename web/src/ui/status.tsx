@@ -5,6 +5,7 @@ import {
   Check,
   CircleDashed,
   Clock,
+  CornerUpLeft,
   Flag,
   type LucideIcon,
   Send,
@@ -12,34 +13,43 @@ import {
 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Status } from '../../../src/core/statuses.ts';
+import { Chip } from './chip.tsx';
+import type { Tone } from './tone.ts';
 
-const LOOKS: Readonly<Record<Status, readonly [LucideIcon, string]>> = {
-  scheduled: [CalendarClock, 'text-open'],
-  queued: [CircleDashed, 'text-open'],
-  sending: [Send, 'text-open'],
-  deferred: [Clock, 'text-wait'],
-  delivered: [Check, 'text-good'],
-  sent: [Check, 'text-good'],
-  bounced: [X, 'text-bad'],
-  failed: [X, 'text-bad'],
-  complained: [Flag, 'text-spam'],
-  suppressed: [Ban, 'text-muted'],
-  canceled: [Ban, 'text-muted'],
+/** The tone and icon of a status. */
+export const STATUS_LOOKS: Readonly<Record<Status, readonly [Tone, LucideIcon]>> = {
+  scheduled: ['open', CalendarClock],
+  queued: ['open', CircleDashed],
+  sending: ['open', Send],
+  deferred: ['wait', Clock],
+  delivered: ['good', Check],
+  sent: ['good', Check],
+  bounced: ['bad', CornerUpLeft],
+  failed: ['bad', X],
+  complained: ['spam', Flag],
+  suppressed: ['quiet', Ban],
+  canceled: ['quiet', Ban],
 };
 
-/** @param isShort shows only the icon on a phone, and the word to screen readers */
+/**
+ * @param isShort shows only the icon on a phone, and the word to screen readers
+ * @param isTinted also where all is well, as in the head of a page
+ */
 export function StatusBadge({
   status,
   isShort = false,
+  isTinted = false,
+  size = 'normal',
 }: {
   status: Status;
   isShort?: boolean;
+  isTinted?: boolean;
+  size?: 'normal' | 'big';
 }): ReactNode {
-  const [Icon, colour] = LOOKS[status];
+  const [tone, icon] = STATUS_LOOKS[status];
   return (
-    <span className={`inline-flex items-center gap-1.5 text-sm whitespace-nowrap ${colour}`}>
-      <Icon size={14} aria-hidden className="shrink-0" />
+    <Chip tone={tone} icon={icon} size={size} isQuiet={tone === 'good' && !isTinted}>
       <span className={isShort ? 'max-sm:sr-only' : ''}>{status}</span>
-    </span>
+    </Chip>
   );
 }

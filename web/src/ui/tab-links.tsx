@@ -8,7 +8,10 @@ export function TabLinks(props: {
 }): ReactNode {
   const { label: about, tabs } = props;
   return (
-    <nav aria-label={about} className="flex gap-4 overflow-x-auto border-b border-line px-4">
+    <nav
+      aria-label={about}
+      className="flex shrink-0 gap-4 overflow-x-auto border-b border-line px-(--page-x) text-sm font-medium"
+    >
       {tabs.map(([name, label], index) => (
         <Link
           key={name}
@@ -17,7 +20,7 @@ export function TabLinks(props: {
           search={(all) => ({ ...all, tab: index === 0 ? undefined : name })}
           replace
           activeOptions={{ includeSearch: true, explicitUndefined: true }}
-          className="-mb-px border-b-2 border-transparent py-2 text-sm text-muted hover:text-text aria-[current=page]:border-accent aria-[current=page]:text-text"
+          className="border-b-2 border-transparent py-2 whitespace-nowrap text-muted hover:text-text aria-[current=page]:border-accent aria-[current=page]:text-text"
         >
           {label}
         </Link>

@@ -22,7 +22,7 @@ type Props<Row> = {
 export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): ReactNode {
   const columns = all.filter(({ isHidden }) => !isHidden);
   const look = ({ isWide, isNumber }: Column<Row>): string =>
-    `px-4 py-2 ${isNumber ? 'text-right tabular-nums' : 'text-left'} ${isWide ? 'max-md:hidden' : ''}`;
+    `h-row px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) ${isNumber ? 'text-right tabular-nums' : 'text-left'} ${isWide ? 'max-md:hidden' : ''}`;
   return (
     <div
       className="relative shrink-0 overflow-x-auto"
@@ -32,9 +32,13 @@ export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): Re
     >
       <table className="w-full text-sm">
         <thead>
-          <tr className="border-b border-line text-muted">
+          <tr className="text-xs text-muted">
             {columns.map((column) => (
-              <th key={column.title} scope="col" className={`${look(column)} font-normal`}>
+              <th
+                key={column.title}
+                scope="col"
+                className={`${look(column)} h-8.5! font-medium whitespace-nowrap`}
+              >
                 {column.title === '' ? <span className="sr-only">Actions</span> : column.title}
               </th>
             ))}
@@ -42,7 +46,7 @@ export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): Re
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={keyOf(row)} className="border-b border-line hover:bg-hover">
+            <tr key={keyOf(row)} className="border-t border-line hover:bg-hover">
               {columns.map((column) => (
                 <td key={column.title} className={look(column)}>
                   {column.cell(row)}
@@ -80,7 +84,7 @@ export function ListTable<Row>({
     <>
       <Table {...table} rows={list.rows} />
       {list.hasNextPage && (
-        <div className="p-4">
+        <div className="border-t border-line px-(--page-x) py-3">
           <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage?.()}>
             Show more
           </Button>

@@ -1,7 +1,6 @@
 /** Offers to undo a change for one minute, also after the screen has changed. The next change replaces the offer. */
 import { X } from 'lucide-react';
 import { createContext, type ReactNode, useContext, useEffect, useState } from 'react';
-import { Button, IconButton } from './button.tsx';
 import { sentenceOf } from './states.tsx';
 
 const OFFERED_MS = 60_000;
@@ -48,14 +47,25 @@ function Offered({ change, onClose }: { change: Change; onClose: () => void }): 
     }
   };
   return (
-    <div className="flex max-w-full items-center gap-3 rounded-lg border border-line bg-raised py-1.5 pr-1.5 pl-4 text-sm shadow-lg">
-      <span className="min-w-0 break-words">{state.failure ?? change.text}</span>
-      <Button disabled={state.isRunning} onClick={() => void undo()}>
+    <div className="arrive-from-below flex max-w-full items-center gap-2 rounded-lg bg-toast py-1.5 pr-1.5 pl-3.5 text-sm text-on-toast shadow-float">
+      <span className="mr-1 min-w-0 break-words">{state.failure ?? change.text}</span>
+      <button
+        type="button"
+        disabled={state.isRunning}
+        onClick={() => void undo()}
+        className="h-6.5 shrink-0 rounded bg-toast-button px-2.5 font-semibold hover:opacity-85 disabled:opacity-55"
+      >
         Undo
-      </Button>
-      <IconButton label="Dismiss" onClick={onClose}>
+      </button>
+      <button
+        type="button"
+        aria-label="Dismiss"
+        title="Dismiss"
+        onClick={onClose}
+        className="inline-grid size-6.5 shrink-0 place-items-center rounded hover:bg-toast-button"
+      >
         <X size={14} aria-hidden />
-      </IconButton>
+      </button>
     </div>
   );
 }

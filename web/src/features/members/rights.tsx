@@ -4,7 +4,8 @@ import { type ReactNode, useState } from 'react';
 import type { Member, Session } from '../../../../sdk/src/api.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { useRole } from '../../ui/allowed.tsx';
-import { chosenOf, Select, textOf } from '../../ui/field.tsx';
+import { chosenOf, textOf } from '../../ui/field.tsx';
+import { Select } from '../../ui/select.tsx';
 
 const ROLES = [
   ['developer', 'Developer: can send, and change templates and webhooks'],

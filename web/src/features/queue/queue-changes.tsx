@@ -8,7 +8,8 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
+import { chosenOf, Field, textOf } from '../../ui/field.tsx';
+import { Select } from '../../ui/select.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
 import type { QueueScopeName } from './use-queue.ts';
 

@@ -11,6 +11,7 @@ import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, INPUT, textOf } from '../../ui/field.tsx';
+import { FileField } from '../../ui/file-field.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
@@ -179,14 +180,7 @@ function ImportForm(): ReactNode {
   return (
     <ActionForm action="Import" send={send}>
       <p>A CSV file with a column of addresses, or an export from another service.</p>
-      <input
-        type="file"
-        name="file"
-        aria-label="File"
-        accept=".csv,.json,.txt"
-        required
-        className="block w-full text-sm"
-      />
+      <FileField label="File" name="file" accept=".csv,.json,.txt" required />
       {result && (
         <div role="status" className="space-y-2">
           <p>

@@ -6,7 +6,8 @@ import type { Webhook, WebhookCreation } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
-import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
+import { chosenOf, Field, textOf } from '../../ui/field.tsx';
+import { Select } from '../../ui/select.tsx';
 import { Code } from '../../ui/states.tsx';
 
 export function AddForm(): ReactNode {

@@ -1,0 +1,25 @@
+/** Passes what the service refused about one field of a form to that field, so that it is said beside it. */
+import { createContext, useContext } from 'react';
+import { ApiError, type FieldProblem } from '../api/client.ts';
+
+export const FormProblems = createContext<readonly FieldProblem[]>([]);
+
+/** Returns what is wrong with a field, by its name; entries of a list count as the list. */
+export function useProblemOf(name: string | undefined): string | null {
+  const problems = useContext(FormProblems);
+  const problem = problems.find(({ field }) => name !== undefined && isOf(field, name));
+  return problem?.message ?? null;
+}
+
+/** Returns the problems that belong to fields of this form. */
+export function problemsWithFields(form: HTMLFormElement, error: unknown): FieldProblem[] {
+  if (!(error instanceof ApiError)) return [];
+  const names = [...form.elements].map((element) => element.getAttribute('name') ?? '');
+  return error.details.filter(({ field }) =>
+    names.some((name) => name !== '' && isOf(field, name)),
+  );
+}
+
+function isOf(field: string, name: string): boolean {
+  return field === name || field.startsWith(`${name}.`) || field.startsWith(`${name}[`);
+}

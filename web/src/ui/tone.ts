@@ -1,0 +1,14 @@
+/** What a state means to the reader. A colour stands for it everywhere: in chips, verdicts and charts. */
+import { Ban, Check, CircleAlert, CircleDashed, Clock, Flag, type LucideIcon } from 'lucide-react';
+
+export type Tone = 'good' | 'wait' | 'bad' | 'spam' | 'open' | 'quiet';
+
+/** The icon of a tone where a state has none of its own. */
+export const TONE_ICONS: Readonly<Record<Tone, LucideIcon>> = {
+  good: Check,
+  wait: Clock,
+  bad: CircleAlert,
+  spam: Flag,
+  open: CircleDashed,
+  quiet: Ban,
+};

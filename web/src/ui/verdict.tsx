@@ -1,0 +1,48 @@
+/** What a page concludes: the state, since when, why, and the one thing to do. Evidence follows below it. */
+import type { LucideIcon } from 'lucide-react';
+import { type ReactNode, useId } from 'react';
+import { type Tone, TONE_ICONS } from './tone.ts';
+
+/**
+ * @param props.children the reason, in sentences
+ * @param props.action a button, or several of which one is primary
+ */
+export function Verdict(props: {
+  tone: Tone;
+  title: ReactNode;
+  icon?: LucideIcon;
+  action?: ReactNode;
+  children?: ReactNode;
+}): ReactNode {
+  const { tone, icon: Icon = TONE_ICONS[tone], action, children } = props;
+  const id = useId();
+  return (
+    <section
+      aria-labelledby={id}
+      data-tone={tone}
+      className="flex shrink-0 gap-4 rounded-card border border-[color-mix(in_oklab,var(--tone)_22%,var(--color-line))] bg-[color-mix(in_oklab,var(--tone-tint)_38%,var(--color-surface))] p-4 [--page-x:1rem] max-sm:flex-col max-sm:gap-2"
+    >
+      <Tile icon={Icon} tone={tone} />
+      <div className="grid min-w-0 grow gap-1">
+        <h2 id={id} className="text-lg font-semibold tracking-[-0.01em] break-words">
+          {props.title}
+        </h2>
+        {children && <div className="max-w-[72ch] space-y-1 break-words">{children}</div>}
+        {action && <div className="mt-2 flex flex-wrap items-center gap-2">{action}</div>}
+      </div>
+    </section>
+  );
+}
+
+/** An icon on the tint of its tone. */
+export function Tile({ icon: Icon, tone }: { icon: LucideIcon; tone: Tone | 'accent' }): ReactNode {
+  return (
+    <span
+      data-tone={tone}
+      aria-hidden
+      className="inline-grid size-8 shrink-0 place-items-center rounded-lg bg-(--tone-tint) text-(--tone)"
+    >
+      <Icon size={18} strokeWidth={1.75} />
+    </span>
+  );
+}
