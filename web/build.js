@@ -22,6 +22,7 @@ await build({
   base: '/dashboard/',
   logLevel: 'warn',
   plugins: [tailwindcss()],
+  define: { 'import.meta.env.VERSION': JSON.stringify(await readVersion()) },
   build: {
     outDir: folder,
     emptyOutDir: false,
@@ -48,6 +49,12 @@ await buildHandbook(join(folder, 'handbook'));
 for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
   if (entry.isFile() && COMPRESSIBLE.test(entry.name))
     await compress(join(entry.parentPath, entry.name));
+}
+
+/** The dashboard has the version of the service that serves it. */
+async function readVersion() {
+  const text = await readFile(new URL('../package.json', import.meta.url), 'utf8');
+  return /** @type {{ version: string }} */ (JSON.parse(text)).version;
 }
 
 /** The build collects the licences of scripts, and not that of a font. */

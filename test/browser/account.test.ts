@@ -183,8 +183,11 @@ test('a project is created, renamed and opened, on the same screen', async () =>
   const sending = limits.getByRole('row').filter({ hasText: 'accepted emails' }).first();
   await sending.getByText('100 in 1 min').waitFor();
 
-  await page.getByRole('button', { name: 'test', exact: false }).first().click();
-  await page.getByRole('menuitem', { name: 'Store live' }).click();
+  await page.getByRole('button', { name: /^Project / }).click();
+  await page.getByRole('menuitem', { name: 'Store' }).click();
+  await page.getByRole('heading', { name: 'Limits of Store, test' }).waitFor();
+  const environments = page.getByRole('group', { name: 'Environment' });
+  await environments.getByRole('link', { name: 'Live' }).click();
   await page.getByRole('heading', { name: 'Limits of Store, live' }).waitFor();
   await page.waitForURL('**/live/projects');
 });

@@ -203,8 +203,8 @@ test('the environments are apart, and one click from each other', async () => {
   await page.goto(pathOf('emails'));
   await page.getByText('Only in test').waitFor();
   const chooseScope = async (environment: string): Promise<void> => {
-    await page.getByRole('button', { name: /(live|test)$/ }).click();
-    await page.getByRole('menuitem', { name: new RegExp(environment) }).click();
+    const environments = page.getByRole('group', { name: 'Environment' });
+    await environments.getByRole('link', { name: environment }).click();
     await page.waitForURL(`**/${environment}/emails`);
   };
   await chooseScope('live');

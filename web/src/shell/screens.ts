@@ -6,9 +6,9 @@ import {
   FileText,
   FolderOpen,
   Globe,
-  Hourglass,
   Inbox,
   KeyRound,
+  Layers,
   type LucideIcon,
   Mail,
   Webhook,
@@ -18,6 +18,10 @@ import {
   Users,
 } from 'lucide-react';
 import { type Operation, useMay } from '../ui/allowed.tsx';
+import type { CountName } from './counts.ts';
+
+export const GROUPS = ['Send', 'Observe', 'Configure', 'Operate'] as const;
+export type Group = (typeof GROUPS)[number];
 
 type Path =
   | '/overview'
@@ -39,7 +43,11 @@ type Path =
 export type ScreenLink = {
   to: `/$project/$environment${Path}`;
   label: string;
+  /** Its heading in the navigation; a screen without one stands above all headings. */
+  group?: Group;
   icon: LucideIcon;
+  /** A number beside it, when there is something to count (counts.ts). */
+  count?: CountName;
   /** The second key of the shortcut `g …`. */
   letter: string;
   /** Address of the page of the handbook that is about the screen. */
@@ -59,34 +67,48 @@ const SCREENS: readonly ScreenLink[] = [
   {
     to: '/$project/$environment/emails',
     label: 'Emails',
+    group: 'Send',
     icon: Mail,
     letter: 'e',
     handbook: 'troubleshooting',
   },
   {
-    to: '/$project/$environment/test-inbox',
-    label: 'Test inbox',
-    icon: Inbox,
-    letter: 'i',
-    handbook: 'sending#test-addresses',
-  },
-  {
     to: '/$project/$environment/templates',
     label: 'Templates',
+    group: 'Send',
     icon: FileText,
     letter: 't',
     handbook: 'templates',
   },
   {
-    to: '/$project/$environment/queue',
-    label: 'Queue',
-    icon: Hourglass,
-    letter: 'q',
-    handbook: 'queue',
+    to: '/$project/$environment/test-inbox',
+    label: 'Test inbox',
+    group: 'Send',
+    icon: Inbox,
+    letter: 'i',
+    handbook: 'sending#test-addresses',
+  },
+  {
+    to: '/$project/$environment/suppressions',
+    label: 'Suppressions',
+    group: 'Observe',
+    icon: Ban,
+    letter: 's',
+    handbook: 'suppressions',
+  },
+  {
+    to: '/$project/$environment/api-log',
+    label: 'API log',
+    group: 'Observe',
+    icon: ArrowLeftRight,
+    letter: 'l',
+    handbook: 'dashboard',
+    needs: 'listRequests',
   },
   {
     to: '/$project/$environment/domains',
     label: 'Domains',
+    group: 'Configure',
     icon: Globe,
     letter: 'd',
     handbook: 'domains',
@@ -94,6 +116,7 @@ const SCREENS: readonly ScreenLink[] = [
   {
     to: '/$project/$environment/api-keys',
     label: 'API keys',
+    group: 'Configure',
     icon: KeyRound,
     letter: 'k',
     handbook: 'api',
@@ -102,61 +125,62 @@ const SCREENS: readonly ScreenLink[] = [
   {
     to: '/$project/$environment/webhooks',
     label: 'Webhooks',
+    group: 'Configure',
     icon: Webhook,
+    count: 'failing',
     letter: 'w',
     handbook: 'webhooks',
   },
   {
-    to: '/$project/$environment/suppressions',
-    label: 'Suppressions',
-    icon: Ban,
-    letter: 's',
-    handbook: 'suppressions',
-  },
-  {
     to: '/$project/$environment/members',
     label: 'Members',
+    group: 'Configure',
     icon: Users,
     letter: 'm',
     handbook: 'dashboard#members',
   },
   {
-    to: '/$project/$environment/audit-log',
-    label: 'Audit log',
-    icon: ScrollText,
-    letter: 'a',
-    handbook: 'dashboard#audit-log',
-    needs: 'listAuditEvents',
+    to: '/$project/$environment/settings',
+    label: 'Settings',
+    group: 'Configure',
+    icon: Settings,
+    letter: ',',
+    handbook: 'dashboard#sessions',
   },
   {
-    to: '/$project/$environment/api-log',
-    label: 'API log',
-    icon: ArrowLeftRight,
-    letter: 'l',
-    handbook: 'dashboard',
-    needs: 'listRequests',
-  },
-  {
-    to: '/$project/$environment/projects',
-    label: 'Projects',
-    icon: FolderOpen,
-    letter: 'p',
-    handbook: 'dashboard',
+    to: '/$project/$environment/queue',
+    label: 'Queue',
+    group: 'Operate',
+    icon: Layers,
+    count: 'waiting',
+    letter: 'q',
+    handbook: 'queue',
   },
   {
     to: '/$project/$environment/doctor',
     label: 'Doctor',
+    group: 'Operate',
     icon: Stethoscope,
     letter: 'h',
     handbook: 'doctor',
     needs: 'getDoctor',
   },
   {
-    to: '/$project/$environment/settings',
-    label: 'Settings',
-    icon: Settings,
-    letter: ',',
-    handbook: 'dashboard#sessions',
+    to: '/$project/$environment/audit-log',
+    label: 'Audit log',
+    group: 'Operate',
+    icon: ScrollText,
+    letter: 'a',
+    handbook: 'dashboard#audit-log',
+    needs: 'listAuditEvents',
+  },
+  {
+    to: '/$project/$environment/projects',
+    label: 'Projects',
+    group: 'Operate',
+    icon: FolderOpen,
+    letter: 'p',
+    handbook: 'dashboard',
   },
 ];
 

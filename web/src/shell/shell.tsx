@@ -1,9 +1,12 @@
 /** The frame of every screen: navigation, project and environment, palette, shortcuts. */
+import { useQuery } from '@tanstack/react-query';
 import { Outlet, useNavigate } from '@tanstack/react-router';
-import { Menu as MenuIcon } from 'lucide-react';
+import { FlaskConical, Menu as MenuIcon, Radio, Search } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import { useScope } from '../api/scope.ts';
+import { sessionQuery } from '../api/session.ts';
 import { IconButton } from '../ui/button.tsx';
+import { Chip } from '../ui/chip.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { UndoProvider } from '../ui/undo.tsx';
 import {
@@ -45,41 +48,75 @@ export function Shell(): ReactNode {
     ],
     'shell',
   );
-  const isTest = scope.environment === 'test';
   return (
     <div className="flex h-full flex-col">
       <SkipLink />
-      {isTest && <div className="stripes h-1 shrink-0" aria-hidden />}
+      {scope.environment === 'test' && <TestBar />}
       <div className="flex min-h-0 grow">
-        <aside className="hidden w-55 shrink-0 border-r border-line bg-side md:block">
+        <aside className="hidden w-58 shrink-0 border-r border-line bg-side min-[900px]:block">
           <Navigation onPalette={() => setOpen('palette')} onKeys={() => setOpen('keys')} />
         </aside>
         <div className="flex min-w-0 grow flex-col">
-          <div className="flex h-11 items-center gap-2 border-b border-line px-2 md:hidden">
-            <IconButton label="Navigation" onClick={() => setOpen('navigation')}>
-              <MenuIcon size={18} aria-hidden />
-            </IconButton>
-            <span className="font-semibold">Letterhaus</span>
-            {isTest && <span className="ml-auto text-sm font-medium text-wait">Test</span>}
-          </div>
-          <main id="content" tabIndex={-1} className="flex min-h-0 grow flex-col overflow-auto">
+          <TopBar onNavigation={() => setOpen('navigation')} onPalette={() => setOpen('palette')} />
+          <main
+            id="content"
+            tabIndex={-1}
+            className="flex min-h-0 grow flex-col overflow-auto outline-none"
+          >
             <UndoProvider>
               <Outlet />
             </UndoProvider>
           </main>
         </div>
       </div>
-      <Dialog isOpen={open === 'navigation'} onClose={close} title="Navigation">
-        <Navigation
-          onPalette={() => setOpen('palette')}
-          onKeys={() => setOpen('keys')}
-          onLeave={close}
-        />
+      <Dialog isOpen={open === 'navigation'} onClose={close} title="Navigation" place={SHEET}>
+        <div className="min-h-0 grow">
+          <Navigation
+            onPalette={() => setOpen('palette')}
+            onKeys={() => setOpen('keys')}
+            onLeave={close}
+          />
+        </div>
       </Dialog>
       <Palette isOpen={open === 'palette'} onClose={close} />
       <Dialog isOpen={open === 'keys'} onClose={close} title="Keyboard shortcuts">
         <KeyList />
       </Dialog>
+    </div>
+  );
+}
+
+/** The navigation on a narrow screen. */
+const SHEET = 'arrive-from-left inset-y-0 left-0 flex w-[min(19rem,86vw)] flex-col bg-side!';
+
+function TestBar(): ReactNode {
+  return (
+    <p className="stripes shrink-0 px-4 py-1 text-sm text-on-test">
+      <span className="inline-block rounded bg-test px-2">
+        <strong className="font-semibold">Test environment:</strong> no email is delivered.
+      </span>
+    </p>
+  );
+}
+
+/** Stands above the page on a narrow screen, where the navigation is a sheet. */
+function TopBar(props: { onNavigation: () => void; onPalette: () => void }): ReactNode {
+  const scope = useScope();
+  const { data: session } = useQuery(sessionQuery);
+  const name = session?.projects.find(({ id }) => id === scope.project)?.name;
+  const isTest = scope.environment === 'test';
+  return (
+    <div className="flex h-13 shrink-0 items-center gap-2 border-b border-line bg-side px-3 min-[900px]:hidden">
+      <IconButton label="Navigation" onClick={props.onNavigation}>
+        <MenuIcon size={18} aria-hidden />
+      </IconButton>
+      <span className="min-w-0 truncate font-semibold">{name ?? 'Letterhaus'}</span>
+      <Chip tone={isTest ? 'wait' : 'good'} icon={isTest ? FlaskConical : Radio}>
+        {scope.environment}
+      </Chip>
+      <IconButton label="Search and commands" className="ml-auto" onClick={props.onPalette}>
+        <Search size={18} aria-hidden />
+      </IconButton>
     </div>
   );
 }
@@ -93,7 +130,7 @@ function SkipLink(): ReactNode {
         event.preventDefault();
         document.getElementById('content')?.focus();
       }}
-      className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded-md focus:bg-raised focus:px-3 focus:py-1.5"
+      className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded-md focus:bg-accent focus:px-3 focus:py-1.5 focus:text-on-accent"
     >
       Skip to the content
     </a>
@@ -104,7 +141,7 @@ function KeyList(): ReactNode {
   const [isOn, setOn] = useState(areSingleKeysOn);
   return (
     <>
-      <label className="flex items-center gap-2 px-4 pt-4">
+      <label className="flex items-center gap-2 px-5 pt-1">
         <input
           type="checkbox"
           checked={isOn}
@@ -115,12 +152,12 @@ function KeyList(): ReactNode {
         />
         Shortcuts of a single key
       </label>
-      <dl className="p-4">
+      <dl className="px-5 pt-3 pb-5 text-sm">
         {activeShortcuts().map(({ keys, label }) => (
-          <div key={keys} className="flex justify-between py-1">
+          <div key={keys} className="flex justify-between border-b border-line py-1.5">
             <dt>{label}</dt>
             <dd>
-              <kbd className="rounded border border-line px-1.5 py-0.5 font-mono text-xs text-muted">
+              <kbd className="rounded border border-edge bg-surface px-1.5 py-0.5 font-sans text-xs text-muted">
                 {keyText(keys)}
               </kbd>
             </dd>

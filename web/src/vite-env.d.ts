@@ -1,0 +1,5 @@
+/** What the build defines (web/build.js). */
+interface ImportMetaEnv {
+  /** The version of Letterhaus. */
+  readonly VERSION: string;
+}
