@@ -340,7 +340,8 @@ test('a domain is added, and says which records are missing until they are found
   const spf = page.getByRole('region', { name: 'SPF record send.shop.invalid' });
   await spf.getByText('missing').waitFor();
   await assertAccessible(page);
-  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByRole('button', { name: 'More actions' }).click();
+  await page.getByRole('menuitem', { name: 'Remove domain' }).click();
   await page.getByLabel('Type shop.invalid').fill('shop.invalid');
   await page.getByRole('button', { name: 'Remove domain' }).click();
   await page.getByRole('link', { name: 'acme.test' }).waitFor();

@@ -165,14 +165,15 @@ test('a domain with wrong records says which, is verified once they are right, a
   await page.getByText('verified', { exact: true }).waitFor();
   await assertGood(page);
 
-  await page.getByRole('button', { name: 'Rotate DKIM keys' }).click();
-  await page.getByRole('button', { name: 'Cancel rotation' }).waitFor();
+  const more = page.getByRole('button', { name: 'More actions' });
+  await more.click();
+  await page.getByRole('menuitem', { name: 'Rotate DKIM keys' }).click();
   const next = page.getByText('TXT, next key');
   await eventually(async () => assert.equal(await next.count(), 2));
   await page.getByText('new DKIM keys wait for their records').waitFor();
   await assertGood(page);
-  await page.getByRole('button', { name: 'Cancel rotation' }).click();
-  await page.getByRole('button', { name: 'Rotate DKIM keys' }).waitFor();
+  await more.click();
+  await page.getByRole('menuitem', { name: 'Cancel rotation' }).click();
   await eventually(async () => assert.equal(await next.count(), 0));
 });
 

@@ -18,12 +18,14 @@ export function Card(props: {
 }): ReactNode {
   const { title, about, actions, tone, wide, footer, children, className = '' } = props;
   const id = useId();
+  // A table in it has the name already.
+  const isNamed = title !== undefined && !wide;
   const edge = tone
     ? 'border-[color-mix(in_oklab,var(--tone)_35%,var(--color-line))]'
     : 'border-line';
   return (
     <section
-      aria-labelledby={title === undefined ? undefined : id}
+      aria-labelledby={isNamed ? id : undefined}
       data-tone={tone}
       className={`min-w-0 shrink-0 overflow-hidden rounded-card border bg-surface [--page-x:1rem] ${edge} ${className}`}
     >

@@ -1,5 +1,6 @@
 /** The API keys of a project and environment, and whom each admits. A new key is shown once. */
 import { useQuery } from '@tanstack/react-query';
+import { KeyRound, Plus, TriangleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { ApiKey } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
@@ -7,9 +8,11 @@ import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, AllowedScreen, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { chosenOf, Field, textOf } from '../../ui/field.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { HandbookLink } from '../../ui/handbook-link.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Select } from '../../ui/select.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
@@ -35,57 +38,75 @@ function Keys(): ReactNode {
   const [edited, setEdited] = useState<ApiKey | null>(null);
   const [revoked, setRevoked] = useState<ApiKey | null>(null);
   const list = useList('listApiKeys');
+  const create = (
+    <Allowed to="createApiKey">
+      <Button look="primary" onClick={() => setAdding(true)}>
+        <Plus size={15} aria-hidden />
+        Create a key
+      </Button>
+    </Allowed>
+  );
   return (
     <>
       <PageHead
         title="API keys"
         about={`Keys for the ${scope.environment} environment of this project.`}
-      >
-        <Allowed to="createApiKey">
-          <Button look="primary" onClick={() => setAdding(true)}>
-            Create a key
-          </Button>
-        </Allowed>
-      </PageHead>
-      <ListTable
-        label="API keys"
-        list={list}
-        keyOf={({ id }) => id}
-        columns={[
-          {
-            title: 'Name',
-            cell: (key) => <NameCell apiKey={key} />,
-          },
-          {
-            title: 'Key',
-            isWide: true,
-            cell: ({ hint }) => <code className="font-mono text-xs">{hint}</code>,
-          },
-          { title: 'Permission', isWide: true, cell: (key) => <PermissionCell apiKey={key} /> },
-          {
-            title: 'Last used',
-            cell: ({ last_used_at: at }) =>
-              at === null ? <span className="text-muted">never</span> : <Time at={at} />,
-          },
-          {
-            title: '',
-            isNumber: true,
-            isHidden: !may('revokeApiKey'),
-            cell: (key) => (
-              <KeyButtons
-                apiKey={key}
-                onChange={() => setEdited(key)}
-                onRevoke={() => setRevoked(key)}
-              />
-            ),
-          },
-        ]}
-        empty={
-          <Empty title="No API keys yet">
-            <p>Applications send emails with a key of this project and environment.</p>
-          </Empty>
-        }
+        primary={list.rows.length > 0 && create}
       />
+      <PageBody>
+        <Card
+          wide={
+            <ListTable
+              label="API keys"
+              list={list}
+              keyOf={({ id }) => id}
+              columns={[
+                {
+                  title: 'Name',
+                  cell: (key) => <NameCell apiKey={key} />,
+                },
+                {
+                  title: 'Permission',
+                  isWide: true,
+                  cell: (key) => <PermissionCell apiKey={key} />,
+                },
+                {
+                  title: 'Last used',
+                  isNumber: true,
+                  cell: ({ last_used_at: at }) =>
+                    at === null ? <span className="text-muted">never</span> : <Time at={at} />,
+                },
+                {
+                  title: '',
+                  isNumber: true,
+                  isHidden: !may('revokeApiKey'),
+                  cell: (key) => (
+                    <KeyButtons
+                      apiKey={key}
+                      onChange={() => setEdited(key)}
+                      onRevoke={() => setRevoked(key)}
+                    />
+                  ),
+                },
+              ]}
+              empty={
+                <Empty
+                  title="No API keys yet"
+                  icon={KeyRound}
+                  action={
+                    <>
+                      {create}
+                      <HandbookLink page="api">How requests are made</HandbookLink>
+                    </>
+                  }
+                >
+                  <p>Applications send emails with a key of this project and environment.</p>
+                </Empty>
+              }
+            />
+          }
+        />
+      </PageBody>
       <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Create a key">
         <CreateForm />
       </Dialog>
@@ -112,10 +133,10 @@ function KeyButtons(props: {
   const { name } = props.apiKey;
   return (
     <span className="flex justify-end gap-2">
-      <Button aria-label={`Change ${name}`} onClick={props.onChange}>
+      <Button size="small" aria-label={`Change ${name}`} onClick={props.onChange}>
         Change
       </Button>
-      <Button look="danger" aria-label={`Revoke ${name}`} onClick={props.onRevoke}>
+      <Button size="small" look="danger" aria-label={`Revoke ${name}`} onClick={props.onRevoke}>
         Revoke
       </Button>
     </span>
@@ -126,8 +147,10 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
   return (
     <div className="break-words">
       <span className="font-medium">{apiKey.name}</span>
+      <code className="block font-mono text-xs text-muted">{apiKey.hint}</code>
       {apiKey.warnings.map((warning) => (
-        <p key={warning} className="text-sm text-bad">
+        <p key={warning} className="flex gap-1.5 text-xs text-bad">
+          <TriangleAlert size={13} aria-hidden className="mt-0.5 shrink-0" />
           {warning}
         </p>
       ))}
@@ -149,7 +172,7 @@ function PermissionCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
         const entries = apiKey[name];
         return (
           entries && (
-            <p key={name} className="text-sm text-muted">
+            <p key={name} className="text-xs text-muted">
               {label} {entries.join(', ')}
             </p>
           )
@@ -225,7 +248,7 @@ function CreateForm(): ReactNode {
   };
   if (key !== null) {
     return (
-      <div className="space-y-3 p-4">
+      <div className="space-y-3 px-5 pt-1 pb-5">
         <p>Copy the key now. It is not shown again.</p>
         <Code what="key" text={key} />
       </div>

@@ -2,7 +2,7 @@
 import { CircleCheck, CircleQuestionMark, CircleX, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { DoctorFinding } from '../../../../sdk/src/api.ts';
-import { Section } from '../../ui/section.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Code } from '../../ui/states.tsx';
 
 type Level = DoctorFinding['level'];
@@ -29,9 +29,9 @@ export function Findings({ findings }: { findings: readonly DoctorFinding[] }): 
         <LevelSection key={level} title={title} findings={of(level)} />
       ))}
       {right.length > 0 && (
-        <details className="border-b border-line px-4 py-4">
-          <summary className="font-medium">As it should be ({right.length})</summary>
-          <ul className="mt-3 max-w-2xl space-y-2">
+        <details className="rounded-card border border-line bg-surface px-4 py-3">
+          <summary className="font-semibold">As it should be ({right.length})</summary>
+          <ul className="mt-3 max-w-2xl space-y-2 text-sm">
             {right.map((finding) => (
               <li key={keyOf(finding)}>
                 <Headline finding={finding} />
@@ -48,8 +48,8 @@ function LevelSection(props: { title: string; findings: readonly DoctorFinding[]
   const { title, findings } = props;
   if (findings.length === 0) return null;
   return (
-    <Section title={`${title} (${findings.length})`}>
-      <ul className="space-y-5">
+    <Card title={`${title} (${findings.length})`}>
+      <ul className="max-w-3xl space-y-5">
         {withoutRepeats(findings).map((finding) => (
           <li key={keyOf(finding)}>
             <Headline finding={finding} />
@@ -61,7 +61,7 @@ function LevelSection(props: { title: string; findings: readonly DoctorFinding[]
           </li>
         ))}
       </ul>
-    </Section>
+    </Card>
   );
 }
 

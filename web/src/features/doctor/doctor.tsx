@@ -1,14 +1,18 @@
 /** The newest report of the doctor for each node: what stops or hurts mail, what it means and what to do. */
 import { useQuery } from '@tanstack/react-query';
+import { CircleCheck, CircleQuestionMark, CircleX, Stethoscope, TriangleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Doctor } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { Card } from '../../ui/card.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
+import { ShareBar } from '../../ui/share-bar.tsx';
 import { Empty, Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
+import { Verdict } from '../../ui/verdict.tsx';
 import { Findings } from './doctor-findings.tsx';
 
 type Node = Doctor['nodes'][number];
@@ -41,14 +45,20 @@ function Screen(): ReactNode {
   const isChecked = nodes.some(({ finished_at: at }) => at !== null);
   return (
     <>
-      <PageHead title="Doctor" about="What stops or hurts mail on your machines, and what to do.">
-        {nodes.length > 0 && <RunButton isChecked={isChecked} isBusy={nodes.some(isBusy)} />}
-      </PageHead>
+      <PageHead
+        title="Doctor"
+        about="What stops or hurts mail on your machines, and what to do."
+        primary={
+          nodes.length > 0 && <RunButton isChecked={isChecked} isBusy={nodes.some(isBusy)} />
+        }
+      />
       {(doctor.isPending || doctor.data?.nodes.length === 0) && <RowsSkeleton />}
       {doctor.isError && <Problem error={doctor.error} retry={() => void doctor.refetch()} />}
-      {nodes.map((node) => (
-        <NodeReport key={node.id} node={node} isOnly={nodes.length === 1} />
-      ))}
+      <PageBody>
+        {nodes.map((node) => (
+          <NodeReport key={node.id} node={node} isOnly={nodes.length === 1} />
+        ))}
+      </PageBody>
     </>
   );
 }
@@ -87,27 +97,54 @@ function RunButton({ isChecked, isBusy: isRunning }: { isChecked: boolean; isBus
 function NodeReport({ node, isOnly }: { node: Node; isOnly: boolean }): ReactNode {
   const { host, finished_at: finishedAt, checks, findings } = node;
   return (
-    <section aria-label={host}>
-      <div className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3">
-        {!isOnly && <h2 className="font-medium break-all">{host}</h2>}
-        {finishedAt !== null && (
-          <p className="text-sm text-muted">
-            Checked <Time at={finishedAt} />: {checks.red} red, {checks.yellow} yellow,{' '}
-            {checks.unknown} unknown, {checks.green} green
-          </p>
-        )}
-        {isBusy(node) && <Progress node={node} />}
-      </div>
+    <section aria-label={host} className="grid grid-cols-1 gap-6">
+      {!isOnly && <h2 className="-mb-4 font-semibold break-all">{host}</h2>}
+      {finishedAt !== null && <DoctorVerdict checks={checks} finishedAt={finishedAt} />}
+      {isBusy(node) && <Progress node={node} />}
       {finishedAt === null && !isBusy(node) && (
-        <Empty title="The doctor has not run yet">
-          <p>
-            It checks network, DNS, machine, database, ports, backups and sending domains. It
-            changes nothing and sends no mail. Once a live domain is verified, it runs daily.
-          </p>
-        </Empty>
+        <Card>
+          <div className="-m-4">
+            <Empty title="The doctor has not run yet" icon={Stethoscope}>
+              <p>
+                It checks network, DNS, machine, database, ports, backups and sending domains. It
+                changes nothing and sends no mail. Once a live domain is verified, it runs daily.
+              </p>
+            </Empty>
+          </div>
+        </Card>
       )}
       <Findings findings={findings} />
     </section>
+  );
+}
+
+const VERDICTS = [
+  ['red', 'bad', CircleX, 'Something stops or loses mail'],
+  ['yellow', 'wait', TriangleAlert, 'Something hurts delivery, or soon will'],
+  ['unknown', 'quiet', CircleQuestionMark, 'Some checks could not find out'],
+  ['green', 'good', CircleCheck, 'All is as it should be'],
+] as const;
+
+function DoctorVerdict(props: { checks: Node['checks']; finishedAt: string }): ReactNode {
+  const { checks, finishedAt } = props;
+  const verdict = VERDICTS.find(([level]) => checks[level] > 0) ?? VERDICTS[3];
+  const [, tone, icon, title] = verdict;
+  return (
+    <Verdict tone={tone} icon={icon} title={title}>
+      <p>
+        Checked <Time at={finishedAt} />: {checks.red} red, {checks.yellow} yellow, {checks.unknown}{' '}
+        unknown, {checks.green} green
+      </p>
+      <ShareBar
+        size="big"
+        parts={[
+          { tone: 'bad', value: checks.red, label: 'red' },
+          { tone: 'wait', value: checks.yellow, label: 'yellow' },
+          { tone: 'quiet', value: checks.unknown, label: 'unknown' },
+          { tone: 'good', value: checks.green, label: 'green' },
+        ]}
+      />
+    </Verdict>
   );
 }
 

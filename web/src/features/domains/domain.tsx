@@ -1,22 +1,25 @@
 /** One domain: each record to publish, the record found in DNS, and the advice for it. */
 import { useQuery } from '@tanstack/react-query';
-import { Link, useNavigate, useParams } from '@tanstack/react-router';
-import { ArrowLeft } from 'lucide-react';
+import { useNavigate, useParams } from '@tanstack/react-router';
+import { Download, KeyRound, RefreshCw, Trash2 } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Domain, DomainRecord } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { saveAs } from '../../api/download.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
-import { Allowed } from '../../ui/allowed.tsx';
+import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { Mark } from '../../ui/mark.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import type { MoreItem } from '../../ui/more-menu.tsx';
+import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
+import { Verdict } from '../../ui/verdict.tsx';
 import { DomainMark } from './domains.tsx';
 import { zoneFileOf } from './zone-file.ts';
 
@@ -26,17 +29,20 @@ export function DomainScreen(): ReactNode {
   const domain = useQuery(api.query('getDomain', { path: { id } }));
   return (
     <>
-      <Link
-        to="/$project/$environment/domains"
-        params={api.scope}
-        className="mx-4 mt-3 inline-flex items-center gap-1 text-sm text-muted hover:text-text"
-      >
-        <ArrowLeft size={14} aria-hidden /> Domains
-      </Link>
+      {!domain.isSuccess && <PageHead title="Domain" crumb={<ToDomains />} />}
       {domain.isPending && <RowsSkeleton />}
       {domain.isError && <Problem error={domain.error} retry={() => void domain.refetch()} />}
       {domain.isSuccess && <Loaded domain={domain.data} />}
     </>
+  );
+}
+
+function ToDomains(): ReactNode {
+  const { scope } = useApi();
+  return (
+    <Crumb to="/$project/$environment/domains" params={scope}>
+      Domains
+    </Crumb>
   );
 }
 
@@ -65,12 +71,15 @@ function useCheck({ id }: Domain) {
 function Loaded({ domain }: { domain: Domain }): ReactNode {
   const { check, run } = useCheck(domain);
   const [isRemoving, setRemoving] = useState(false);
+  const rotation = useRotation(domain, run);
+  const may = useMay();
   return (
     <>
       <PageHead
         title={domain.name}
+        crumb={<ToDomains />}
         about={
-          <span className="flex flex-wrap gap-x-3">
+          <span className="flex flex-wrap items-center gap-x-3">
             <DomainMark {...domain} />
             {domain.checked_at && (
               <span>
@@ -79,49 +88,37 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
             )}
           </span>
         }
-      >
-        <Allowed to="deleteDomain">
-          <Button look="danger" onClick={() => setRemoving(true)}>
-            Remove
-          </Button>
-        </Allowed>
-        <Rotation domain={domain} isDisabled={check.isRunning} run={run} />
-        <Allowed to="verifyDomain">
-          <Button
-            look="primary"
-            disabled={check.isRunning}
-            onClick={() => void run('verifyDomain')}
-          >
-            {check.isRunning ? 'Checking' : 'Check now'}
-          </Button>
-        </Allowed>
-      </PageHead>
-      {check.failure !== null && (
-        <p role="alert" className="px-4 pt-4 text-sm text-bad">
-          {check.failure}
-        </p>
-      )}
-      <div className="space-y-4 p-4">
-        <div className="flex flex-wrap items-center gap-3">
-          <p className="max-w-prose grow text-muted">
-            Publish these records at the DNS provider of {domain.name}.
-          </p>
-          <Button
-            onClick={() => saveAs(new Blob([zoneFileOf(domain)]), `${domain.name}.zone`)}
-            title="All records in one file, to import at your DNS provider"
-          >
-            Download zone file
-          </Button>
-        </div>
-        {domain.records.map((record) => (
-          <Record
-            key={`${record.type} ${record.name}`}
-            record={record}
-            isChecking={check.isRunning}
-          />
-        ))}
+        primary={
+          <Allowed to="verifyDomain">
+            <Button
+              look="primary"
+              disabled={check.isRunning}
+              onClick={() => void run('verifyDomain')}
+            >
+              <RefreshCw size={14} aria-hidden />
+              {check.isRunning ? 'Checking' : 'Check now'}
+            </Button>
+          </Allowed>
+        }
+        more={[
+          rotation && { ...rotation, isDisabled: check.isRunning },
+          may('deleteDomain') && {
+            label: 'Remove domain…',
+            icon: Trash2,
+            isDestructive: true,
+            onChoose: () => setRemoving(true),
+          },
+        ]}
+      />
+      <PageBody>
+        {check.failure !== null && (
+          <Verdict tone="bad" title="The check could not be made">
+            <p role="alert">{check.failure}</p>
+          </Verdict>
+        )}
+        <Records domain={domain} isChecking={check.isRunning} />
         {domain.advice.length > 0 && <Advice advice={domain.advice} />}
-      </div>
+      </PageBody>
       <Dialog
         isOpen={isRemoving}
         onClose={() => setRemoving(false)}
@@ -133,21 +130,42 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
   );
 }
 
-function Rotation(props: {
-  domain: Domain;
-  isDisabled: boolean;
-  run: (action: Action) => Promise<void>;
-}): ReactNode {
-  const { verified_at: verifiedAt, dkim } = props.domain;
-  if (verifiedAt === null) return null;
-  const isRotating = dkim.next !== null;
+/** Begins or cancels a rotation of the keys; null where there is nothing to rotate. */
+function useRotation(domain: Domain, run: (action: Action) => Promise<void>): MoreItem | null {
+  const may = useMay();
+  const isRotating = domain.dkim.next !== null;
   const action = isRotating ? 'cancelDomainDkimRotation' : 'rotateDomainDkim';
+  if (domain.verified_at === null || !may(action)) return null;
+  return {
+    label: isRotating ? 'Cancel rotation' : 'Rotate DKIM keys',
+    icon: KeyRound,
+    onChoose: () => void run(action),
+  };
+}
+
+function Records({ domain, isChecking }: { domain: Domain; isChecking: boolean }): ReactNode {
   return (
-    <Allowed to={action}>
-      <Button disabled={props.isDisabled} onClick={() => void props.run(action)}>
-        {isRotating ? 'Cancel rotation' : 'Rotate DKIM keys'}
-      </Button>
-    </Allowed>
+    <Card
+      title="DNS records"
+      about={`Publish them at the DNS provider of ${domain.name}.`}
+      actions={
+        <Button
+          size="small"
+          onClick={() => saveAs(new Blob([zoneFileOf(domain)]), `${domain.name}.zone`)}
+          title="All records in one file, to import at your DNS provider"
+        >
+          <Download size={14} aria-hidden />
+          Download zone file
+        </Button>
+      }
+      wide={
+        <div className="divide-y divide-line">
+          {domain.records.map((record) => (
+            <Record key={`${record.type} ${record.name}`} record={record} isChecking={isChecking} />
+          ))}
+        </div>
+      }
+    />
   );
 }
 
@@ -164,12 +182,9 @@ function Record(props: { record: DomainRecord; isChecking: boolean }): ReactNode
   const [look, word] = isChecking ? (['open', 'checking'] as const) : LOOKS[record.status];
   const value = record.priority === undefined ? record.value : `${record.priority} ${record.value}`;
   return (
-    <section
-      aria-label={`${record.record} record ${record.name}`}
-      className="rounded-lg border border-line"
-    >
-      <h2 className="flex flex-wrap items-center gap-x-3 border-b border-line px-3 py-2 text-sm">
-        <span className="font-medium">{record.record}</span>
+    <section aria-label={`${record.record} record ${record.name}`} className="px-4 py-3">
+      <h3 className="flex flex-wrap items-center gap-x-3 text-sm">
+        <span className="font-semibold">{record.record}</span>
         <span className="text-muted">
           {record.type}
           {record.required || record.key ? '' : ', optional'}
@@ -178,26 +193,28 @@ function Record(props: { record: DomainRecord; isChecking: boolean }): ReactNode
         <span className="ml-auto">
           <Mark look={look}>{word}</Mark>
         </span>
-      </h2>
-      <dl className="divide-y divide-line">
+      </h3>
+      <dl className="mt-1.5 grid grid-cols-[auto_minmax(0,1fr)_auto] items-start gap-x-3 gap-y-0.5">
         <Part name="Name" text={record.name} />
         <Part name="Value" text={value} />
         {record.status !== 'verified' &&
-          record.found.map((found) => <Part key={found} name="Found" text={found} />)}
+          record.found.map((found) => <Part key={found} name="Found" text={found} isWrong />)}
       </dl>
-      {record.problem && (
-        <p className="border-t border-line px-3 py-2 text-sm text-bad">{record.problem}</p>
-      )}
+      {record.problem && <p className="mt-1.5 text-sm text-bad">{record.problem}</p>}
     </section>
   );
 }
 
-function Part({ name, text }: { name: string; text: string }): ReactNode {
+function Part(props: { name: string; text: string; isWrong?: boolean }): ReactNode {
+  const { name, text, isWrong = false } = props;
+  const look = isWrong ? 'rounded bg-bad-tint px-1 text-bad' : '';
   return (
-    <div className="flex items-start gap-3 px-3 py-1.5">
-      <dt className="w-14 shrink-0 pt-1 text-sm text-muted">{name}</dt>
-      <dd className="flex min-w-0 grow items-start gap-1">
-        <span className="min-w-0 grow pt-1 font-mono text-xs break-all">{text}</span>
+    <div className="col-span-full grid grid-cols-subgrid items-start">
+      <dt className="w-12 pt-1 text-sm text-muted">{name}</dt>
+      <dd className="contents">
+        <span className="min-w-0 pt-1">
+          <span className={`font-mono text-xs break-all ${look}`}>{text}</span>
+        </span>
         <CopyButton text={text} what={name.toLowerCase()} />
       </dd>
     </div>
@@ -206,14 +223,13 @@ function Part({ name, text }: { name: string; text: string }): ReactNode {
 
 function Advice({ advice }: Pick<Domain, 'advice'>): ReactNode {
   return (
-    <section>
-      <h2 className="mb-1 font-medium">Advice</h2>
+    <Card title="Advice">
       <ul className="max-w-prose list-disc space-y-1 pl-5 text-sm">
         {advice.map(({ about, message }) => (
           <li key={about + message}>{message}</li>
         ))}
       </ul>
-    </section>
+    </Card>
   );
 }
 

@@ -1,5 +1,6 @@
 /** The sending domains, and the form that adds one. */
 import { Link, useNavigate } from '@tanstack/react-router';
+import { Globe, Plus } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Domain } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
@@ -7,10 +8,12 @@ import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
+import { HandbookLink } from '../../ui/handbook-link.tsx';
 import { Mark } from '../../ui/mark.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -28,49 +31,90 @@ export function DomainMark({ status }: Pick<Domain, 'status'>): ReactNode {
   return <Mark look={look}>{word}</Mark>;
 }
 
+/** How many of the records that are needed were found. */
+function RecordsFound({ domain }: { domain: Domain }): ReactNode {
+  const needed = domain.records.filter(({ required }) => required);
+  const found = needed.filter(({ status }) => status === 'verified');
+  return (
+    <span className={found.length < needed.length ? '' : 'text-muted'}>
+      {found.length} of {needed.length} found
+    </span>
+  );
+}
+
 export function DomainsScreen(): ReactNode {
   const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
   const list = useList('listDomains');
+  const add = (
+    <Allowed to="createDomain">
+      <Button look="primary" onClick={() => setAdding(true)}>
+        <Plus size={15} aria-hidden />
+        Add a domain
+      </Button>
+    </Allowed>
+  );
   return (
     <>
-      <PageHead title="Domains" about="You can only send from verified domains.">
-        <Allowed to="createDomain">
-          <Button look="primary" onClick={() => setAdding(true)}>
-            Add a domain
-          </Button>
-        </Allowed>
-      </PageHead>
-      <ListTable
-        label="Domains"
-        list={list}
-        keyOf={({ id }) => id}
-        columns={[
-          {
-            title: 'Domain',
-            cell: ({ id, name }) => (
-              <Link
-                to="/$project/$environment/domains/$id"
-                params={{ ...scope, id }}
-                className="font-medium hover:underline"
-              >
-                {name}
-              </Link>
-            ),
-          },
-          { title: 'Status', cell: (domain) => <DomainMark {...domain} /> },
-          {
-            title: 'Checked',
-            isWide: true,
-            cell: ({ checked_at: at }) => (at === null ? '–' : <Time at={at} />),
-          },
-        ]}
-        empty={
-          <Empty title="No domains yet">
-            <p>Add the domain of your sender addresses. You then get the DNS records to publish.</p>
-          </Empty>
-        }
+      <PageHead
+        title="Domains"
+        about="You can only send from verified domains."
+        primary={list.rows.length > 0 && add}
       />
+      <PageBody>
+        <Card
+          wide={
+            <ListTable
+              label="Domains"
+              list={list}
+              keyOf={({ id }) => id}
+              columns={[
+                {
+                  title: 'Domain',
+                  cell: ({ id, name }) => (
+                    <Link
+                      to="/$project/$environment/domains/$id"
+                      params={{ ...scope, id }}
+                      className="link font-medium break-all"
+                    >
+                      {name}
+                    </Link>
+                  ),
+                },
+                { title: 'Status', cell: (domain) => <DomainMark {...domain} /> },
+                {
+                  title: 'Records',
+                  isWide: true,
+                  cell: (domain) => <RecordsFound domain={domain} />,
+                },
+                {
+                  title: 'Checked',
+                  isNumber: true,
+                  isWide: true,
+                  cell: ({ checked_at: at }) => (at === null ? '–' : <Time at={at} />),
+                },
+              ]}
+              empty={
+                <Empty
+                  title="No domains yet"
+                  icon={Globe}
+                  action={
+                    <>
+                      {add}
+                      <HandbookLink page="domains">How domains are verified</HandbookLink>
+                    </>
+                  }
+                >
+                  <p>
+                    Add the domain of your sender addresses. You then get the DNS records to
+                    publish.
+                  </p>
+                </Empty>
+              }
+            />
+          }
+        />
+      </PageBody>
       <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Add a domain">
         <AddForm />
       </Dialog>

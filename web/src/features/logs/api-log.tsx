@@ -1,6 +1,7 @@
 /** The API log, newest first. The id in the address opens one entry. */
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
+import { ArrowLeftRight } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { ApiRequest, ApiRequestDetail } from '../../../../sdk/src/api.ts';
 import { ApiError } from '../../api/client.ts';
@@ -8,11 +9,12 @@ import { useList } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
-import { INPUT } from '../../ui/field.tsx';
+import { Drawer } from '../../ui/drawer.tsx';
 import { Mark } from '../../ui/mark.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
+import { InlineSelect } from '../../ui/select.tsx';
 import { Code, Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { absoluteTime, inWords } from '../../lib/time.ts';
@@ -56,52 +58,64 @@ function Entries(): ReactNode {
         title="API log"
         about="Failed requests and all changes of the last 7 days. Sending and reading are listed only when they fail."
       >
-        <Choice
+        <InlineSelect
           label="Status"
           options={STATUSES}
-          chosen={filter.status}
-          onChoose={(status) => show({ status })}
+          value={filter.status ?? ''}
+          onChange={(status) => show({ status: status || undefined })}
         />
-        <Choice
+        <InlineSelect
           label="Method"
           options={METHODS}
-          chosen={filter.method}
-          onChoose={(chosen) => show({ method: chosen })}
+          value={filter.method ?? ''}
+          onChange={(chosen) => show({ method: chosen || undefined })}
         />
       </PageHead>
-      {filter.key_id !== undefined && (
-        <p className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2 text-sm">
-          Only requests with the key{' '}
-          <code className="font-mono text-xs break-all">{filter.key_id}</code>
-          <Button onClick={() => show({ key_id: undefined })}>Show all</Button>
-        </p>
+      <PageBody>
+        {filter.key_id !== undefined && (
+          <p className="flex flex-wrap items-center gap-2 text-sm">
+            Only requests with the key{' '}
+            <code className="font-mono text-xs break-all">{filter.key_id}</code>
+            <Button size="small" onClick={() => show({ key_id: undefined })}>
+              Show all
+            </Button>
+          </p>
+        )}
+        <Card
+          wide={
+            <ListTable
+              label="API log"
+              list={list}
+              keyOf={(one) => one.id}
+              columns={[
+                { title: 'Status', cell: ({ status }) => <StatusOf status={status} /> },
+                {
+                  title: 'Request',
+                  cell: (one) => <What request={one} onOpen={() => show({ id: one.id })} />,
+                },
+                {
+                  title: 'By',
+                  isWide: true,
+                  cell: ({ actor }) => (
+                    <Actor actor={actor} onChoose={(key_id) => show({ key_id })} />
+                  ),
+                },
+                { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
+              ]}
+              empty={
+                <Empty title="No requests" icon={ArrowLeftRight}>
+                  <p>Failed requests and changes appear here.</p>
+                </Empty>
+              }
+            />
+          }
+        />
+      </PageBody>
+      {id !== undefined && (
+        <Drawer title="Request" onClose={() => show({})}>
+          <Entry id={id} />
+        </Drawer>
       )}
-      <ListTable
-        label="API log"
-        list={list}
-        keyOf={(one) => one.id}
-        columns={[
-          { title: 'Status', cell: ({ status }) => <StatusOf status={status} /> },
-          {
-            title: 'Request',
-            cell: (one) => <What request={one} onOpen={() => show({ id: one.id })} />,
-          },
-          {
-            title: 'By',
-            isWide: true,
-            cell: ({ actor }) => <Actor actor={actor} onChoose={(key_id) => show({ key_id })} />,
-          },
-          { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
-        ]}
-        empty={
-          <Empty title="No requests">
-            <p>Failed requests and changes appear here.</p>
-          </Empty>
-        }
-      />
-      <Dialog isOpen={id !== undefined} onClose={() => show({})} title="Request">
-        {id !== undefined && <Entry id={id} />}
-      </Dialog>
     </>
   );
 }
@@ -112,12 +126,12 @@ function What(props: { request: ApiRequest; onOpen: () => void }): ReactNode {
     <>
       <button
         type="button"
-        className="text-left font-mono text-xs break-all hover:underline"
+        className="link text-left font-mono text-xs break-all"
         onClick={props.onOpen}
       >
         {method} {path}
       </button>
-      {error && <span className="block break-words text-muted">{error.message}</span>}
+      {error && <span className="block text-xs break-words text-muted">{error.message}</span>}
     </>
   );
 }
@@ -137,28 +151,6 @@ function Actor(props: {
     >
       {name ?? id}
     </button>
-  );
-}
-
-function Choice(props: {
-  label: string;
-  options: readonly (readonly [value: string, text: string])[];
-  chosen: string | undefined;
-  onChoose: (value: string | undefined) => void;
-}): ReactNode {
-  return (
-    <select
-      aria-label={props.label}
-      value={props.chosen ?? ''}
-      onChange={(event) => props.onChoose(event.target.value || undefined)}
-      className={`${INPUT} w-auto!`}
-    >
-      {props.options.map(([value, text]) => (
-        <option key={value} value={value}>
-          {text}
-        </option>
-      ))}
-    </select>
   );
 }
 
@@ -187,7 +179,7 @@ function Entry({ id }: { id: string }): ReactNode {
 function NoEntry({ id, error }: { id: string; error: unknown }): ReactNode {
   if (!(error instanceof ApiError) || error.status !== 404) return <Problem error={error} />;
   return (
-    <div className="space-y-2 p-4">
+    <div className="space-y-2 p-5">
       <p>This request is not in the log of this project and environment.</p>
       <p className="text-sm text-muted">
         The API log keeps failed requests and changes for 7 days, at most 100 per minute. The log of
@@ -208,7 +200,7 @@ function Loaded({ request }: { request: ApiRequestDetail }): ReactNode {
     ['ID', <IdOf id={request.id} />],
   ];
   return (
-    <div className="space-y-3 p-4">
+    <div className="space-y-4 p-5">
       <p className="font-mono text-sm break-all">
         {request.method} {request.path}
       </p>

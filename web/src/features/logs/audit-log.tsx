@@ -1,8 +1,10 @@
 /** The audit log, newest first. */
+import { ScrollText } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { useList } from '../../api/list.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { Card } from '../../ui/card.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -23,32 +25,40 @@ function Entries(): ReactNode {
         title="Audit log"
         about="Changes by members, API keys and the command line, in all projects."
       />
-      <ListTable
-        label="Audit log"
-        list={list}
-        keyOf={({ id }) => id}
-        columns={[
-          { title: 'Action', cell: ({ action }) => wordsOf(action) },
-          {
-            title: 'Target',
-            isWide: true,
-            cell: ({ target_id: id }) => <span className="font-mono text-xs break-all">{id}</span>,
-          },
-          {
-            title: 'By',
-            cell: ({ actor }) => (
-              <span className="break-words">{actor.name ?? 'the command line'}</span>
-            ),
-          },
-          {
-            title: 'From',
-            isWide: true,
-            cell: ({ network }) => <span className="font-mono text-xs">{network}</span>,
-          },
-          { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
-        ]}
-        empty={<Empty title="No changes yet" />}
-      />
+      <PageBody>
+        <Card
+          wide={
+            <ListTable
+              label="Audit log"
+              list={list}
+              keyOf={({ id }) => id}
+              columns={[
+                { title: 'Action', cell: ({ action }) => wordsOf(action) },
+                {
+                  title: 'Target',
+                  isWide: true,
+                  cell: ({ target_id: id }) => (
+                    <span className="font-mono text-xs break-all">{id}</span>
+                  ),
+                },
+                {
+                  title: 'By',
+                  cell: ({ actor }) => (
+                    <span className="break-words">{actor.name ?? 'the command line'}</span>
+                  ),
+                },
+                {
+                  title: 'From',
+                  isWide: true,
+                  cell: ({ network }) => <span className="font-mono text-xs">{network}</span>,
+                },
+                { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
+              ]}
+              empty={<Empty title="No changes yet" icon={ScrollText} />}
+            />
+          }
+        />
+      </PageBody>
     </>
   );
 }

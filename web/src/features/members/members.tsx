@@ -1,5 +1,6 @@
 /** The members of this installation with their roles, and open invitations. */
 import { useQuery } from '@tanstack/react-query';
+import { UserPlus, Users } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Invitation, InvitationWithLink, Member } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
@@ -8,9 +9,10 @@ import { sessionQuery } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay, useRole } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -34,57 +36,65 @@ export function MembersScreen(): ReactNode {
   return (
     <>
       <MembersHead onInvite={() => setOpen({ kind: 'invite' })} />
-      <ListTable
-        label="Members"
-        list={list}
-        keyOf={({ id }) => id}
-        columns={[
-          {
-            title: 'Member',
-            cell: ({ name, email }) => (
-              <>
-                <span className="font-medium break-words">{name}</span>
-                <span className="block font-mono text-xs break-all text-muted">{email}</span>
-              </>
-            ),
-          },
-          { title: 'Role', cell: (member) => rightsInWords(member, projects) },
-          {
-            title: 'Last signed in',
-            isWide: true,
-            cell: ({ last_signed_in_at: at }) => (at === null ? 'never' : <Time at={at} />),
-          },
-          {
-            title: '',
-            isNumber: true,
-            isHidden: !may('updateMember'),
-            cell: (member) =>
-              member.id !== session?.member.id &&
-              (member.role !== 'owner' || own === 'owner') && (
-                <span className="inline-flex gap-2">
-                  <Button
-                    aria-label={`Change the role of ${member.name}`}
-                    onClick={() => setOpen({ kind: 'role', member })}
-                  >
-                    Role
-                  </Button>
-                  <Button
-                    look="danger"
-                    aria-label={`Remove ${member.name}`}
-                    onClick={() => setOpen({ kind: 'remove', member })}
-                  >
-                    Remove
-                  </Button>
-                </span>
-              ),
-          },
-        ]}
-        empty={<Empty title="No members" />}
-      />
-      <Allowed to="listInvitations">
-        <Invitations onWithdraw={(invitation) => setOpen({ kind: 'withdraw', invitation })} />
-      </Allowed>
-      <PolicySection />
+      <PageBody>
+        <Card
+          wide={
+            <ListTable
+              label="Members"
+              list={list}
+              keyOf={({ id }) => id}
+              columns={[
+                {
+                  title: 'Member',
+                  cell: ({ name, email }) => (
+                    <>
+                      <span className="font-medium break-words">{name}</span>
+                      <span className="block font-mono text-xs break-all text-muted">{email}</span>
+                    </>
+                  ),
+                },
+                { title: 'Role', cell: (member) => rightsInWords(member, projects) },
+                {
+                  title: 'Last signed in',
+                  isWide: true,
+                  cell: ({ last_signed_in_at: at }) => (at === null ? 'never' : <Time at={at} />),
+                },
+                {
+                  title: '',
+                  isNumber: true,
+                  isHidden: !may('updateMember'),
+                  cell: (member) =>
+                    member.id !== session?.member.id &&
+                    (member.role !== 'owner' || own === 'owner') && (
+                      <span className="inline-flex gap-2">
+                        <Button
+                          size="small"
+                          aria-label={`Change the role of ${member.name}`}
+                          onClick={() => setOpen({ kind: 'role', member })}
+                        >
+                          Role
+                        </Button>
+                        <Button
+                          size="small"
+                          look="danger"
+                          aria-label={`Remove ${member.name}`}
+                          onClick={() => setOpen({ kind: 'remove', member })}
+                        >
+                          Remove
+                        </Button>
+                      </span>
+                    ),
+                },
+              ]}
+              empty={<Empty title="No members" icon={Users} />}
+            />
+          }
+        />
+        <Allowed to="listInvitations">
+          <Invitations onWithdraw={(invitation) => setOpen({ kind: 'withdraw', invitation })} />
+        </Allowed>
+        <PolicySection />
+      </PageBody>
       <Dialogs open={open} close={() => setOpen(null)} />
     </>
   );
@@ -92,13 +102,18 @@ export function MembersScreen(): ReactNode {
 
 function MembersHead({ onInvite }: { onInvite: () => void }): ReactNode {
   return (
-    <PageHead title="Members" about="A member has a role in all projects, or in some of them.">
-      <Allowed to="createInvitation">
-        <Button look="primary" onClick={onInvite}>
-          Invite
-        </Button>
-      </Allowed>
-    </PageHead>
+    <PageHead
+      title="Members"
+      about="A member has a role in all projects, or in some of them."
+      primary={
+        <Allowed to="createInvitation">
+          <Button look="primary" onClick={onInvite}>
+            <UserPlus size={15} aria-hidden />
+            Invite
+          </Button>
+        </Allowed>
+      }
+    />
   );
 }
 
@@ -139,34 +154,38 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
   const projects = useQuery(sessionQuery).data?.projects ?? [];
   if (rows.length === 0) return null;
   return (
-    <>
-      <h2 className="px-4 pt-6 pb-2 font-medium">Invitations</h2>
-      <Table
-        label="Invitations"
-        rows={rows}
-        keyOf={({ id }) => id}
-        columns={[
-          {
-            title: 'Address',
-            cell: ({ email }) => <span className="font-mono text-xs break-all">{email}</span>,
-          },
-          { title: 'Role', cell: (invitation) => rightsInWords(invitation, projects) },
-          { title: 'Expires', isWide: true, cell: ({ expires_at: at }) => <Time at={at} /> },
-          {
-            title: '',
-            isNumber: true,
-            cell: (invitation) => (
-              <Button
-                aria-label={`Withdraw the invitation of ${invitation.email}`}
-                onClick={() => onWithdraw(invitation)}
-              >
-                Withdraw
-              </Button>
-            ),
-          },
-        ]}
-      />
-    </>
+    <Card
+      title="Invitations"
+      about="The link of an invitation works once."
+      wide={
+        <Table
+          label="Invitations"
+          rows={rows}
+          keyOf={({ id }) => id}
+          columns={[
+            {
+              title: 'Address',
+              cell: ({ email }) => <span className="font-mono text-xs break-all">{email}</span>,
+            },
+            { title: 'Role', cell: (invitation) => rightsInWords(invitation, projects) },
+            { title: 'Expires', isWide: true, cell: ({ expires_at: at }) => <Time at={at} /> },
+            {
+              title: '',
+              isNumber: true,
+              cell: (invitation) => (
+                <Button
+                  size="small"
+                  aria-label={`Withdraw the invitation of ${invitation.email}`}
+                  onClick={() => onWithdraw(invitation)}
+                >
+                  Withdraw
+                </Button>
+              ),
+            },
+          ]}
+        />
+      }
+    />
   );
 }
 
@@ -182,7 +201,7 @@ function InviteForm(): ReactNode {
   };
   if (sent !== null) {
     return (
-      <div className="space-y-3 p-4">
+      <div className="space-y-3 px-5 pt-1 pb-5">
         <p>
           {sent.mailed
             ? `The invitation is mailed to ${sent.email}. If it does not arrive, send this link yourself.`

@@ -6,8 +6,8 @@ import { call } from '../../api/client.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Section } from '../../ui/section.tsx';
 
 const KEY = ['operator', 'sign-in-policy'] as const;
 
@@ -36,7 +36,7 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
     ? ['Make the second factor optional?', 'Make optional']
     : ['Require a second factor?', 'Require'];
   return (
-    <Section
+    <Card
       title="Second factor"
       about={
         isRequired
@@ -61,6 +61,6 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
           </p>
         </ActionForm>
       </Dialog>
-    </Section>
+    </Card>
   );
 }

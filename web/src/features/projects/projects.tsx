@@ -1,6 +1,7 @@
 /** The projects of the organization, and the limits of the current one. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { FolderOpen, Plus } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Limits, Project } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
@@ -9,12 +10,12 @@ import { sessionQuery } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { Mark } from '../../ui/mark.tsx';
-import { PageHead } from '../../ui/page.tsx';
-import { Section } from '../../ui/section.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { ListTable, Table } from '../../ui/table.tsx';
 import { megabytes } from '../../lib/numbers.ts';
@@ -36,34 +37,51 @@ export function ProjectsScreen(): ReactNode {
       <PageHead
         title="Projects"
         about="Each project has its own domains, keys, emails and limits, for live and test."
-      >
-        <Allowed to="createProject">
-          <Button look="primary" onClick={() => setOpen('create')}>
-            Create a project
-          </Button>
-        </Allowed>
-      </PageHead>
-      <ListTable
-        label="Projects"
-        list={{ ...projects, rows }}
-        keyOf={({ id }) => id}
-        columns={[
-          { title: 'Name', cell: (project) => <NameOf project={project} /> },
-          { title: 'Created', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
-          {
-            title: '',
-            isNumber: true,
-            isHidden: !may('updateProject'),
-            cell: (project) => (
-              <Button aria-label={`Rename ${project.name}`} onClick={() => setOpen(project)}>
-                Rename
-              </Button>
-            ),
-          },
-        ]}
-        empty={<Empty title="No projects" />}
+        primary={
+          <Allowed to="createProject">
+            <Button look="primary" onClick={() => setOpen('create')}>
+              <Plus size={15} aria-hidden />
+              Create a project
+            </Button>
+          </Allowed>
+        }
       />
-      <LimitsSection of={`${name}, ${scope.environment}`} />
+      <PageBody>
+        <Card
+          wide={
+            <ListTable
+              label="Projects"
+              list={{ ...projects, rows }}
+              keyOf={({ id }) => id}
+              columns={[
+                { title: 'Name', cell: (project) => <NameOf project={project} /> },
+                {
+                  title: 'Created',
+                  isNumber: true,
+                  isWide: true,
+                  cell: ({ created_at: at }) => <Time at={at} />,
+                },
+                {
+                  title: '',
+                  isNumber: true,
+                  isHidden: !may('updateProject'),
+                  cell: (project) => (
+                    <Button
+                      size="small"
+                      aria-label={`Rename ${project.name}`}
+                      onClick={() => setOpen(project)}
+                    >
+                      Rename
+                    </Button>
+                  ),
+                },
+              ]}
+              empty={<Empty title="No projects" icon={FolderOpen} />}
+            />
+          }
+        />
+        <LimitsSection of={`${name}, ${scope.environment}`} />
+      </PageBody>
       <Dialog isOpen={open === 'create'} onClose={close} title="Create a project">
         <NameForm action="Create" onDone={close} />
       </Dialog>
@@ -83,11 +101,11 @@ function NameOf({ project: { id, name } }: { project: Project }): ReactNode {
       <Link
         to="/$project/$environment/projects"
         params={{ project: id, environment: scope.environment }}
-        className="font-medium break-words hover:underline"
+        className="link font-medium break-words"
       >
         {name}
       </Link>
-      {id === scope.project && <span className="ml-2 text-muted">current</span>}
+      {id === scope.project && <span className="ml-2 text-xs text-muted">current</span>}
       <span className="flex items-center gap-1 font-mono text-xs break-all text-muted">
         {id}
         <CopyButton text={id} what={`id of ${name}`} />
@@ -134,7 +152,7 @@ function LimitsSection({ of }: { of: string }): ReactNode {
   const api = useApi();
   const limits = useQuery(api.query('getLimits'));
   return (
-    <Section
+    <Card
       title={`Limits of ${of}`}
       about="The operator of the service sets limits: with a variable for all projects, with a command for one."
       wide={

@@ -1,20 +1,23 @@
 /** Hold, release, retry and drop queued emails, each after a confirmation. A drop can be undone for a minute. */
+import { Hand, Play, RotateCw, Trash2 } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import type { Queue, QueueChange, QueueDrop, QueueSelection } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { type Api, useApi } from '../../api/scope.ts';
 import { recipients } from '../../lib/numbers.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
-import { Allowed } from '../../ui/allowed.tsx';
+import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { chosenOf, Field, textOf } from '../../ui/field.tsx';
+import type { MoreItems } from '../../ui/more-menu.tsx';
 import { Select } from '../../ui/select.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
 import type { QueueScopeName } from './use-queue.ts';
 
 const CHANGES = {
   retry: {
+    icon: RotateCw,
     label: 'Retry now',
     asks: 'Retry queued emails now?',
     done: 'due now',
@@ -22,6 +25,7 @@ const CHANGES = {
     says: 'Queued emails are due immediately, except those on hold. Suspended providers stay suspended.',
   },
   hold: {
+    icon: Hand,
     label: 'Hold',
     asks: 'Put queued emails on hold?',
     done: 'put on hold',
@@ -29,6 +33,7 @@ const CHANGES = {
     says: 'They are not attempted until you release them, and fail when they expire. Emails accepted later are not affected.',
   },
   release: {
+    icon: Play,
     label: 'Release',
     asks: 'Release emails on hold?',
     done: 'released',
@@ -36,6 +41,7 @@ const CHANGES = {
     says: 'Emails on hold are attempted again.',
   },
   drop: {
+    icon: Trash2,
     label: 'Drop',
     asks: 'Drop queued emails?',
     done: 'to be dropped in one minute',
@@ -46,46 +52,76 @@ const CHANGES = {
 type Change = keyof typeof CHANGES;
 const ORDER: readonly Change[] = ['retry', 'hold', 'release', 'drop'];
 
-/** Buttons for the emails queued for a provider; without one, for all of the scope. */
-export function QueueChanges(props: { provider?: string; scope: QueueScopeName }): ReactNode {
-  const { provider, scope } = props;
-  const [change, setChange] = useState<Change | null>(null);
+type Asked = { change: Change; provider: string | undefined };
+
+export type QueueChanges = {
+  /** Asks for the change of the emails queued for a provider; without one, of all in the scope. */
+  ask: (change: Change, provider?: string) => void;
+  items: (provider?: string) => MoreItems;
+  /** The open question, and what was done. */
+  view: ReactNode;
+};
+
+/** The changes that the member may make, or null. */
+export function useQueueChanges(scope: QueueScopeName): QueueChanges | null {
+  const may = useMay();
+  const [asked, setAsked] = useState<Asked | null>(null);
   const [said, setSaid] = useState('');
+  if (!may('holdQueue')) return null;
+  const ask = (change: Change, provider?: string): void => setAsked({ change, provider });
   const done = (text: string): void => {
     setSaid(text);
-    setChange(null);
+    setAsked(null);
   };
+  return {
+    ask,
+    items: (provider) =>
+      ORDER.map((change) => ({
+        label: CHANGES[change].label,
+        icon: CHANGES[change].icon,
+        isDestructive: change === 'drop',
+        onChoose: () => ask(change, provider),
+      })),
+    view: (
+      <>
+        <p role="status" className="px-(--page-x) pb-4 text-sm text-muted empty:hidden">
+          {said}
+        </p>
+        <Dialog
+          isOpen={asked !== null}
+          onClose={() => setAsked(null)}
+          title={asked === null ? '' : CHANGES[asked.change].asks}
+        >
+          {asked !== null && (
+            <ChangeForm
+              change={asked.change}
+              scope={scope}
+              onDone={done}
+              provider={asked.provider}
+            />
+          )}
+        </Dialog>
+      </>
+    ),
+  };
+}
+
+/** The one change that helps, as a button: what is on hold is released, what waits is tried now. */
+export function HelpfulChange(props: {
+  row: Pick<Queue['providers'][number], 'provider' | 'held' | 'limit'>;
+  changes: QueueChanges;
+  size?: 'small' | 'normal';
+}): ReactNode {
+  const { row, changes, size = 'small' } = props;
+  const change = row.held > 0 ? 'release' : row.limit?.name === 'retry' ? 'retry' : 'hold';
   return (
-    <Allowed to="holdQueue">
-      <div className="flex flex-wrap items-center gap-2">
-        {ORDER.map((one) => (
-          <Button
-            key={one}
-            look={one === 'drop' ? 'danger' : 'plain'}
-            onClick={() => setChange(one)}
-          >
-            {CHANGES[one].label}
-          </Button>
-        ))}
-      </div>
-      <p role="status" className="w-full text-sm text-muted empty:hidden">
-        {said}
-      </p>
-      <Dialog
-        isOpen={change !== null}
-        onClose={() => setChange(null)}
-        title={change === null ? '' : CHANGES[change].asks}
-      >
-        {change !== null && (
-          <ChangeForm
-            change={change}
-            scope={scope}
-            onDone={done}
-            {...(provider === undefined ? {} : { provider })}
-          />
-        )}
-      </Dialog>
-    </Allowed>
+    <Button
+      size={size}
+      aria-label={size === 'small' ? `${CHANGES[change].label}: ${row.provider}` : undefined}
+      onClick={() => changes.ask(change, row.provider)}
+    >
+      {CHANGES[change].label}
+    </Button>
   );
 }
 
@@ -105,7 +141,7 @@ const CHOICES = KINDS.map(([name, text]) => [name, text] as const);
 
 function ChangeForm(props: {
   change: Change;
-  provider?: string;
+  provider: string | undefined;
   scope: QueueScopeName;
   onDone: (said: string) => void;
 }): ReactNode {
@@ -201,7 +237,7 @@ function Undo({ drop }: { drop: QueueDrop }): ReactNode {
     await reload('getQueue');
   };
   return (
-    <li className="flex flex-wrap items-center gap-x-4 gap-y-1 px-4 py-2.5 text-sm">
+    <li className="flex flex-wrap items-center gap-x-4 gap-y-1 px-(--page-x) py-2.5 text-sm">
       <span className="min-w-0 grow">
         {recipients(drop.changed)}{' '}
         {leftS > 0 ? `will be dropped in ${leftS} s` : 'are being dropped'}{' '}

@@ -1,37 +1,55 @@
 /** Shows states, limits and settings of the queue in words. */
-import { Check, CircleX, Gauge, Hand, type LucideIcon, Timer } from 'lucide-react';
+import { Check, CirclePause, Gauge, Hand, type LucideIcon, Timer } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Queue, QueueProvider } from '../../../../sdk/src/api.ts';
 import { count, recipients } from '../../lib/numbers.ts';
+import { Chip } from '../../ui/chip.tsx';
 import { Time } from '../../ui/time.tsx';
+import type { Tone } from '../../ui/tone.ts';
 
 export type ProviderRow = Queue['providers'][number];
 type Setting = QueueProvider['settings'][number];
 
 type State = NonNullable<ProviderRow['state']> | 'held';
 
-const LOOKS: Readonly<Record<State, readonly [LucideIcon, colour: string]>> = {
-  open: [Check, 'text-good'],
-  full: [Gauge, 'text-open'],
-  slowed: [Timer, 'text-wait'],
-  suspended: [CircleX, 'text-bad'],
-  held: [Hand, 'text-muted'],
+const LOOKS: Readonly<Record<State, readonly [Tone, LucideIcon]>> = {
+  open: ['good', Check],
+  full: ['open', Gauge],
+  slowed: ['wait', Timer],
+  suspended: ['bad', CirclePause],
+  held: ['quiet', Hand],
 };
+
+/** What the states mean, and who can change them. */
+export const STATE_MEANINGS: readonly (readonly [State, string])[] = [
+  ['open', 'Mail leaves as it arrives.'],
+  ['full', 'All permitted connections are in use. Mail leaves at that pace.'],
+  ['slowed', 'The provider asked for less mail. The pace grows again by itself.'],
+  ['suspended', 'Attempts failed in a row. Nothing is sent until the suspension ends.'],
+  ['held', 'A member put the mail on hold. It waits for a release.'],
+];
 
 function stateOf({ state, held, waiting }: ProviderRow): State {
   return waiting > 0 && held >= waiting ? 'held' : (state ?? 'open');
 }
 
+export function StateChip({ state }: { state: State }): ReactNode {
+  const [tone, icon] = LOOKS[state];
+  return (
+    <Chip tone={tone} icon={icon} isQuiet={state === 'open'}>
+      {state === 'held' ? 'on hold' : state}
+    </Chip>
+  );
+}
+
 export function StateMark({ row }: { row: ProviderRow }): ReactNode {
   const state = stateOf(row);
   const isPartlyHeld = state === 'open' && row.held > 0;
-  const [Icon, colour] = LOOKS[isPartlyHeld ? 'held' : state];
+  if (!isPartlyHeld) return <StateChip state={state} />;
   return (
-    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${colour}`}>
-      <Icon size={14} aria-hidden className="shrink-0" />
-      {state === 'held' ? 'on hold' : state}
-      {isPartlyHeld && `, ${row.held.toLocaleString()} on hold`}
-    </span>
+    <Chip tone="quiet" icon={Hand}>
+      open, {row.held.toLocaleString()} on hold
+    </Chip>
   );
 }
 
@@ -53,7 +71,7 @@ export function LimitText({ row }: { row: ProviderRow }): ReactNode {
   return (
     <>
       {message}
-      {setting && <span className="text-muted"> Set by {sourceOf(setting)}.</span>}
+      {setting && <span className="block text-xs text-muted">Set by {sourceOf(setting)}.</span>}
     </>
   );
 }

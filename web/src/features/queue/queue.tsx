@@ -1,17 +1,32 @@
 /** The queue by provider and project, with the limit of each and the changes that can be made. */
 import { Link, useSearch } from '@tanstack/react-router';
+import { CirclePause, Layers } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Queue } from '../../../../sdk/src/api.ts';
-import { count } from '../../lib/numbers.ts';
+import { count, recipients } from '../../lib/numbers.ts';
 import { useHasSomeProjects } from '../../ui/allowed.tsx';
+import { ButtonLink } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Choices } from '../../ui/choices.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { Figure, Figures } from '../../ui/figure.tsx';
+import { MoreMenu } from '../../ui/more-menu.tsx';
+import { PageBody, PageColumns, PageHead } from '../../ui/page.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { Drops, QueueChanges } from './queue-changes.tsx';
+import { Time } from '../../ui/time.tsx';
+import { Verdict } from '../../ui/verdict.tsx';
+import { Drops, HelpfulChange, type QueueChanges, useQueueChanges } from './queue-changes.tsx';
 import { QueueProviderView } from './queue-provider.tsx';
-import { LimitText, MaybeTime, type ProviderRow, QueueSummary, StateMark } from './queue-words.tsx';
-import { type QueueScopeName, useQueue } from './use-queue.ts';
+import {
+  LimitText,
+  MaybeTime,
+  type ProviderRow,
+  QueueSummary,
+  STATE_MEANINGS,
+  StateChip,
+  StateMark,
+} from './queue-words.tsx';
+import { useQueue } from './use-queue.ts';
 
 const ROUTE = '/$project/$environment/queue';
 const SCOPES = [
@@ -24,18 +39,24 @@ export function QueueScreen(): ReactNode {
   const scope = SCOPES.find(([name]) => name === chosen)?.[0] ?? 'project';
   const hasSomeProjects = useHasSomeProjects();
   const queue = useQueue(scope);
+  const changes = useQueueChanges(scope);
   return (
     <>
       {provider === undefined ? (
         <>
-          <PageHead title="Queue" about={queue.data && <QueueSummary queue={queue.data} />}>
+          <PageHead
+            title="Queue"
+            about={queue.data && <QueueSummary queue={queue.data} />}
+            {...(changes && { more: changes.items() })}
+          >
             {!hasSomeProjects && (
               <Choices label="Projects" name="scope" chosen={scope} options={SCOPES} />
             )}
           </PageHead>
+          {changes?.view}
           {queue.isPending && <RowsSkeleton />}
           {queue.isError && <Problem error={queue.error} retry={() => void queue.refetch()} />}
-          {queue.data && <Loaded queue={queue.data} scope={scope} />}
+          {queue.data && <Loaded queue={queue.data} changes={changes} />}
         </>
       ) : (
         <QueueProviderView provider={provider} scope={scope} />
@@ -45,81 +66,196 @@ export function QueueScreen(): ReactNode {
   );
 }
 
-function Loaded({ queue, scope }: { queue: Queue; scope: QueueScopeName }): ReactNode {
+type LoadedProps = { queue: Queue; changes: QueueChanges | null };
+
+function Loaded({ queue, changes }: LoadedProps): ReactNode {
   const isEmpty = queue.waiting === 0;
   return (
-    <>
+    <PageBody>
       {isEmpty && (
-        <Empty title="The queue is empty">
-          <p>
-            Emails are queued from acceptance until they are delivered or fail: while they are in
-            delivery, scheduled, on hold or waiting for the next attempt.
-          </p>
-        </Empty>
+        <Card>
+          <div className="-m-4">
+            <Empty title="The queue is empty" icon={Layers}>
+              <p>
+                Emails are queued from acceptance until they are delivered or fail: while they are
+                in delivery, scheduled, on hold or waiting for the next attempt.
+              </p>
+            </Empty>
+          </div>
+        </Card>
       )}
-      {!isEmpty && <Providers queue={queue} scope={scope} />}
-      {queue.projects.length > 0 && <Projects queue={queue} />}
-    </>
+      {!isEmpty && (
+        <>
+          <QueueVerdict queue={queue} />
+          <QueueFigures queue={queue} />
+          <Providers queue={queue} changes={changes} />
+        </>
+      )}
+      <PageColumns>
+        {queue.projects.length > 0 && <Projects queue={queue} />}
+        {!isEmpty && <States />}
+      </PageColumns>
+    </PageBody>
   );
 }
 
-function Providers({ queue, scope }: { queue: Queue; scope: QueueScopeName }): ReactNode {
+/** Says what only a person can change, or nothing. */
+function QueueVerdict({ queue }: { queue: Queue }): ReactNode {
+  const suspended = queue.providers.filter(({ state }) => state === 'suspended');
+  const [first] = suspended;
+  if (first === undefined) return null;
+  const title =
+    suspended.length === 1
+      ? `Delivery to ${first.provider} is suspended`
+      : `Delivery to ${suspended.length} providers is suspended`;
   return (
-    <>
-      <div className="flex flex-wrap items-center gap-3 px-4 pt-4 pb-2">
-        <h2 className="grow font-medium">Providers</h2>
-        <QueueChanges scope={scope} />
-      </div>
-      <Table
-        label="Providers"
-        rows={queue.providers}
-        keyOf={({ provider }) => provider}
-        columns={[
-          {
-            title: 'Provider',
-            cell: (row) => (
-              <Link
-                from={ROUTE}
-                search={(all) => ({ ...all, provider: row.provider })}
-                title={row.provider}
-                className="block max-w-28 truncate hover:underline sm:max-w-64"
-              >
-                {row.provider}
-              </Link>
-            ),
-          },
-          { title: 'State', cell: (row) => <StateMark row={row} /> },
-          ...numbers<ProviderRow>(queue.is_estimate),
-          {
-            title: 'Current limit',
-            isWide: true,
-            cell: (row) => (
-              <span className="line-clamp-2 max-w-prose">
-                <LimitText row={row} />
-              </span>
-            ),
-          },
-        ]}
-      />
-      {queue.has_more && (
-        <p className="px-4 py-2 text-sm text-muted">
-          The {queue.providers.length} providers with the most queued recipients are shown. Totals
-          include all.
-        </p>
-      )}
-    </>
+    <Verdict
+      tone="bad"
+      icon={CirclePause}
+      title={title}
+      action={
+        <ButtonLink
+          from={ROUTE}
+          search={(all) => ({ ...all, provider: first.provider })}
+          look="primary"
+        >
+          Show why
+        </ButtonLink>
+      }
+    >
+      <p>
+        {recipients(suspended.reduce((sum, { waiting }) => sum + waiting, 0))} wait. Nothing is
+        lost: delivery is tried again
+        {first.state_until ? (
+          <>
+            {' '}
+            <Time at={first.state_until} />.
+          </>
+        ) : (
+          ' when the suspension ends.'
+        )}
+      </p>
+    </Verdict>
   );
 }
 
-type Counts = Pick<Queue, 'waiting' | 'due' | 'held' | 'oldest_due_at' | 'next_due_at'>;
+function QueueFigures({ queue }: { queue: Queue }): ReactNode {
+  const { waiting, with_workers: withWorkers, due, held, is_estimate: isEstimate } = queue;
+  const inProviders = queue.providers.filter((row) => row.waiting > 0).length;
+  return (
+    <Figures label="Queue">
+      <Figure
+        size="small"
+        label="Queued"
+        value={count(waiting, isEstimate)}
+        limit={`for ${inProviders} ${inProviders === 1 ? 'provider' : 'providers'}`}
+      />
+      <Figure size="small" label="In delivery" value={count(withWorkers, isEstimate)} />
+      <Figure
+        size="small"
+        label="Due and not sent"
+        value={count(due, isEstimate)}
+        limit={
+          queue.oldest_due_at && (
+            <>
+              oldest <Time at={queue.oldest_due_at} />
+            </>
+          )
+        }
+      />
+      <Figure size="small" label="On hold" value={count(held, isEstimate)} />
+      <Figure size="small" label="Next due" value={<MaybeTime at={queue.next_due_at} />} />
+    </Figures>
+  );
+}
+
+function States(): ReactNode {
+  return (
+    <Card title="States">
+      <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-3 gap-y-2 text-sm">
+        {STATE_MEANINGS.map(([state, meaning]) => (
+          <div key={state} className="contents">
+            <dt>
+              <StateChip state={state} />
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+    </Card>
+  );
+}
+
+function Providers({ queue, changes }: LoadedProps): ReactNode {
+  return (
+    <Card
+      title="Providers"
+      wide={
+        <Table
+          label="Providers"
+          rows={queue.providers}
+          keyOf={({ provider }) => provider}
+          columns={[
+            {
+              title: 'Provider',
+              cell: (row) => (
+                <Link
+                  from={ROUTE}
+                  search={(all) => ({ ...all, provider: row.provider })}
+                  title={row.provider}
+                  className="link block max-w-28 truncate sm:max-w-64"
+                >
+                  {row.provider}
+                </Link>
+              ),
+            },
+            { title: 'State', cell: (row) => <StateMark row={row} /> },
+            {
+              title: 'Current limit',
+              isWide: true,
+              cell: (row) => (
+                <div className="max-w-prose min-w-40">
+                  <LimitText row={row} />
+                </div>
+              ),
+            },
+            ...numbers<ProviderRow>(queue.is_estimate),
+            {
+              title: '',
+              isNumber: true,
+              isHidden: changes === null,
+              cell: (row) =>
+                changes && (
+                  <span className="inline-flex items-center gap-1">
+                    <span className="max-md:hidden">
+                      <HelpfulChange row={row} changes={changes} />
+                    </span>
+                    <MoreMenu
+                      label={`More actions for ${row.provider}`}
+                      items={changes.items(row.provider)}
+                      size="small"
+                    />
+                  </span>
+                ),
+            },
+          ]}
+        />
+      }
+      footer={
+        queue.has_more &&
+        `The ${queue.providers.length} providers with the most queued recipients are shown. Totals include all.`
+      }
+    />
+  );
+}
+
+type Counts = Pick<Queue, 'waiting' | 'oldest_due_at' | 'next_due_at'>;
 
 function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
   return [
     { title: 'Queued', isNumber: true, cell: ({ waiting }) => count(waiting, isEstimate) },
-    { title: 'Due', isNumber: true, isWide: true, cell: ({ due }) => count(due, isEstimate) },
-    { title: 'On hold', isNumber: true, isWide: true, cell: ({ held }) => count(held, isEstimate) },
     {
-      title: 'Oldest',
+      title: 'Oldest due',
       isNumber: true,
       isWide: true,
       cell: ({ oldest_due_at: at }) => <MaybeTime at={at} />,
@@ -134,29 +270,27 @@ function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
 
 function Projects({ queue }: { queue: Queue }): ReactNode {
   return (
-    <>
-      <h2 className="px-4 pt-6 pb-2 font-medium">Projects</h2>
-      <Table
-        label="Projects"
-        rows={queue.projects}
-        keyOf={({ project_id: id, environment }) => `${id} ${environment}`}
-        columns={[
-          {
-            title: 'Project',
-            cell: ({ project_id: project, name, environment }) => (
-              <Link
-                to={ROUTE}
-                params={{ project, environment }}
-                className="break-all hover:underline"
-              >
-                {name}
-              </Link>
-            ),
-          },
-          { title: 'Environment', cell: ({ environment }) => environment },
-          ...numbers<Queue['projects'][number]>(queue.is_estimate),
-        ]}
-      />
-    </>
+    <Card
+      title="Projects"
+      wide={
+        <Table
+          label="Projects"
+          rows={queue.projects}
+          keyOf={({ project_id: id, environment }) => `${id} ${environment}`}
+          columns={[
+            {
+              title: 'Project',
+              cell: ({ project_id: project, name, environment }) => (
+                <Link to={ROUTE} params={{ project, environment }} className="link break-all">
+                  {name}
+                </Link>
+              ),
+            },
+            { title: 'Environment', cell: ({ environment }) => environment },
+            ...numbers<Queue['projects'][number]>(queue.is_estimate),
+          ]}
+        />
+      }
+    />
   );
 }

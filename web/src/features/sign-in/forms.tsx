@@ -1,11 +1,12 @@
 /** Forms that sign in: on the page to sign in, and over a page whose session has ended. */
 import { type FormEvent, type ReactNode, useState } from 'react';
-import { ApiError, call } from '../../api/client.ts';
+import { ApiError, call, type FieldProblem } from '../../api/client.ts';
 import { Button } from '../../ui/button.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
+import { FormProblems, problemsWithFields } from '../../ui/form-problems.ts';
 import { sentenceOf } from '../../ui/states.tsx';
 
-/** A form that signs in. It shows a failure above its button. */
+/** A form that signs in. It shows a failure beside its field, or above its button. */
 export function SignInForm(props: {
   title: string;
   about: string;
@@ -14,36 +15,42 @@ export function SignInForm(props: {
   onSignedIn: () => Promise<void>;
   children: ReactNode;
 }): ReactNode {
-  const [state, setState] = useState<{ isSending: boolean; failure: string | null }>({
-    isSending: false,
-    failure: null,
-  });
+  const [state, setState] = useState<{
+    isSending: boolean;
+    failure: string | null;
+    problems: readonly FieldProblem[];
+  }>({ isSending: false, failure: null, problems: [] });
   const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
-    setState({ isSending: true, failure: null });
+    const form = event.currentTarget;
+    setState({ isSending: true, failure: null, problems: [] });
     try {
-      await props.send(new FormData(event.currentTarget));
+      await props.send(new FormData(form));
       await props.onSignedIn();
     } catch (error) {
-      setState({ isSending: false, failure: sentenceOf(error) });
+      const problems = problemsWithFields(form, error);
+      const failure = problems.length === 0 ? sentenceOf(error) : null;
+      setState({ isSending: false, failure, problems });
     }
   };
   return (
-    <form onSubmit={(event) => void submit(event)} className="space-y-4">
-      <div>
-        <h1 className="text-xl font-semibold">{props.title}</h1>
-        <p className="mt-1 text-muted">{props.about}</p>
-      </div>
-      {props.children}
-      {state.failure !== null && (
-        <p role="alert" className="text-sm text-bad">
-          {state.failure}
-        </p>
-      )}
-      <Button type="submit" look="primary" disabled={state.isSending} className="h-9 w-full">
-        {props.action}
-      </Button>
-    </form>
+    <FormProblems value={state.problems}>
+      <form onSubmit={(event) => void submit(event)} className="space-y-4">
+        <div>
+          <h1 className="text-xl font-semibold">{props.title}</h1>
+          <p className="mt-1 text-muted">{props.about}</p>
+        </div>
+        {props.children}
+        {state.failure !== null && (
+          <p role="alert" className="text-sm text-bad">
+            {state.failure}
+          </p>
+        )}
+        <Button type="submit" look="primary" disabled={state.isSending} className="h-9 w-full">
+          {props.action}
+        </Button>
+      </form>
+    </FormProblems>
   );
 }
 

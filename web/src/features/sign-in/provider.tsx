@@ -55,7 +55,7 @@ export function ProviderLink(): ReactNode {
   if (!setup?.oidc) return null;
   return (
     <p className="mt-4 border-t border-line pt-4 text-sm">
-      <a href="/dashboard/sign-in" target="_blank" rel="noopener" className="underline">
+      <a href="/dashboard/sign-in" target="_blank" rel="noopener" className="link">
         Sign in with {setup.oidc.name} in another tab
       </a>
       , then return here.
@@ -112,7 +112,7 @@ export function FromProvider(props: {
       <p role="alert" className="text-bad">
         {state.failure}
       </p>
-      <a href="/dashboard/sign-in" className="underline">
+      <a href="/dashboard/sign-in" className="link">
         Back to sign-in
       </a>
     </div>

@@ -45,15 +45,16 @@ function Cover(): ReactNode {
       onCancel={(event) => event.preventDefault()}
       className="m-0 h-full max-h-none w-full max-w-none bg-canvas text-text"
     >
-      <div className="mx-auto flex min-h-full max-w-sm flex-col justify-center px-4 py-10">
-        <img src="/dashboard/icon.svg" alt="" width={36} height={36} className="mb-4 self-start" />
-        <PasswordForm
-          about="You have been signed out. Sign in to continue where you were."
-          {...(before && { email: before.member.email })}
-          onSignedIn={goOn}
-        />
-        <PasskeyButton onSignedIn={goOn} />
-        <ProviderLink />
+      <div className="flex min-h-full flex-col items-center justify-center px-4 py-10">
+        <div className="w-full max-w-100 rounded-xl border border-line bg-surface p-6 shadow-low">
+          <PasswordForm
+            about="You have been signed out. Sign in to continue where you were."
+            {...(before && { email: before.member.email })}
+            onSignedIn={goOn}
+          />
+          <PasskeyButton onSignedIn={goOn} />
+          <ProviderLink />
+        </div>
       </div>
     </dialog>,
     document.body,

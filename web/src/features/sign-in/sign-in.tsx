@@ -20,13 +20,20 @@ export function SignIn(): ReactNode {
     document.title = 'Sign in · Letterhaus';
   }, []);
   return (
-    <main className="mx-auto flex min-h-full max-w-sm flex-col justify-center px-4 py-10">
-      <img src="/dashboard/icon.svg" alt="" width={36} height={36} className="mb-4 self-start" />
-      {token === undefined && <WithoutLink />}
-      {token !== undefined && purpose === 'first' && <FirstOwner token={token} />}
-      {token !== undefined && purpose === 'reset' && <NewPassword token={token} />}
-      {token !== undefined && purpose === 'invitation' && <Invited token={token} />}
-      {token !== undefined && purpose === 'oidc' && <Returned response={token} />}
+    <main className="flex min-h-full flex-col items-center justify-center px-4 py-10">
+      <div className="w-full max-w-100">
+        <p className="mb-5 flex items-center gap-2.5 text-lg font-semibold">
+          <img src="/dashboard/icon.svg" alt="" width={32} height={32} />
+          Letterhaus
+        </p>
+        <div className="rounded-xl border border-line bg-surface p-6 shadow-low [--page-x:0px]">
+          {token === undefined && <WithoutLink />}
+          {token !== undefined && purpose === 'first' && <FirstOwner token={token} />}
+          {token !== undefined && purpose === 'reset' && <NewPassword token={token} />}
+          {token !== undefined && purpose === 'invitation' && <Invited token={token} />}
+          {token !== undefined && purpose === 'oidc' && <Returned response={token} />}
+        </div>
+      </div>
     </main>
   );
 }

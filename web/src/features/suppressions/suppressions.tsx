@@ -1,5 +1,18 @@
 /** The suppression list: search, add, remove, import and export. */
 import { useNavigate, useSearch } from '@tanstack/react-router';
+import {
+  Ban,
+  BellOff,
+  CornerUpLeft,
+  Download,
+  Flag,
+  type LucideIcon,
+  Plus,
+  Search,
+  SearchX,
+  Upload,
+  UserRound,
+} from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Suppression, SuppressionImport } from '../../../../sdk/src/api.ts';
 import { call, respond } from '../../api/client.ts';
@@ -9,13 +22,16 @@ import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { Chip } from '../../ui/chip.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, INPUT, textOf } from '../../ui/field.tsx';
 import { FileField } from '../../ui/file-field.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import type { Tone } from '../../ui/tone.ts';
 import { useOfferUndo } from '../../ui/undo.tsx';
 
 const ROUTE = '/$project/$environment/suppressions';
@@ -28,8 +44,25 @@ const REASONS: Readonly<Record<Suppression['reason'], string>> = {
 
 type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; row: Suppression } | null;
 
-function reasonOf({ reason, simulated }: Suppression): string {
-  return simulated ? `${REASONS[reason]} (simulated: emails are still sent)` : REASONS[reason];
+const REASON_LOOKS: Readonly<Record<Suppression['reason'], readonly [Tone, LucideIcon]>> = {
+  hard_bounce: ['bad', CornerUpLeft],
+  complaint: ['spam', Flag],
+  unsubscribe: ['quiet', BellOff],
+  manual: ['quiet', UserRound],
+};
+
+function ReasonMark({ row: { reason, simulated } }: { row: Suppression }): ReactNode {
+  const [tone, icon] = REASON_LOOKS[reason];
+  return (
+    <>
+      <Chip tone={tone} icon={icon}>
+        {REASONS[reason]}
+      </Chip>
+      {simulated && (
+        <span className="block text-xs text-muted">simulated: emails are still sent</span>
+      )}
+    </>
+  );
 }
 
 export function SuppressionsScreen(): ReactNode {
@@ -40,51 +73,76 @@ export function SuppressionsScreen(): ReactNode {
   const list = useList('listSuppressions', { query: { address }, cursor: (row) => row.address });
   return (
     <>
-      <PageHead title="Suppressions" about="This project sends no emails to these addresses.">
+      <PageHead
+        title="Suppressions"
+        about="This project sends no emails to these addresses."
+        primary={
+          <Allowed to="createSuppression">
+            <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
+              <Plus size={15} aria-hidden />
+              Add an address
+            </Button>
+          </Allowed>
+        }
+        secondary={
+          <Allowed to="importSuppressions">
+            <Button onClick={() => setOpen({ kind: 'import' })}>
+              <Upload size={14} aria-hidden />
+              Import
+            </Button>
+          </Allowed>
+        }
+      >
         <Allowed to="exportSuppressions">
           <ExportButton />
         </Allowed>
-        <Allowed to="importSuppressions">
-          <Button onClick={() => setOpen({ kind: 'import' })}>Import</Button>
-        </Allowed>
-        <Allowed to="createSuppression">
-          <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
-            Add an address
-          </Button>
-        </Allowed>
       </PageHead>
-      <Find key={address} address={address ?? ''} />
-      <ListTable
-        label="Suppressions"
-        list={list}
-        keyOf={(row) => row.address}
-        columns={[
-          {
-            title: 'Address',
-            cell: (row) => <span className="font-mono text-xs break-all">{row.address}</span>,
-          },
-          { title: 'Reason', cell: reasonOf },
-          { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
-          {
-            title: '',
-            isNumber: true,
-            isHidden: !may('deleteSuppression'),
-            cell: (row) => (
-              <Button
-                aria-label={`Remove ${row.address}`}
-                onClick={() => setOpen({ kind: 'remove', row })}
-              >
-                Remove
-              </Button>
-            ),
-          },
-        ]}
-        empty={
-          <Empty title={address ? 'This address is not suppressed' : 'No suppressed addresses'}>
-            <p>Hard bounces, complaints and unsubscribes are added automatically.</p>
-          </Empty>
-        }
-      />
+      <PageBody>
+        <Card
+          wide={
+            <>
+              <Find key={address} address={address ?? ''} />
+              <ListTable
+                label="Suppressions"
+                list={list}
+                keyOf={(row) => row.address}
+                columns={[
+                  {
+                    title: 'Address',
+                    cell: (row) => (
+                      <span className="font-mono text-xs break-all">{row.address}</span>
+                    ),
+                  },
+                  { title: 'Reason', cell: (row) => <ReasonMark row={row} /> },
+                  { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
+                  {
+                    title: '',
+                    isNumber: true,
+                    isHidden: !may('deleteSuppression'),
+                    cell: (row) => (
+                      <Button
+                        size="small"
+                        aria-label={`Remove ${row.address}`}
+                        onClick={() => setOpen({ kind: 'remove', row })}
+                      >
+                        Remove
+                      </Button>
+                    ),
+                  },
+                ]}
+                empty={
+                  <Empty
+                    title={address ? 'This address is not suppressed' : 'No suppressed addresses'}
+                    icon={address ? SearchX : Ban}
+                  >
+                    <p>Hard bounces, complaints and unsubscribes are added automatically.</p>
+                  </Empty>
+                }
+              />
+            </>
+          }
+        />
+      </PageBody>
       <Dialog isOpen={open?.kind === 'add'} onClose={close} title="Add an address">
         <AddForm onDone={close} />
       </Dialog>
@@ -103,20 +161,25 @@ function Find({ address }: { address: string }): ReactNode {
   return (
     <form
       role="search"
-      className="border-b border-line p-2"
+      className="relative border-b border-line px-(--page-x) py-2"
       onSubmit={(event) => {
         event.preventDefault();
         const wanted = textOf(new FormData(event.currentTarget), 'find').trim();
         void navigate({ to: '.', params: true, search: wanted ? { address: wanted } : {} });
       }}
     >
+      <Search
+        size={14}
+        aria-hidden
+        className="absolute top-4.25 left-[calc(var(--page-x)+0.625rem)] text-muted"
+      />
       <input
         name="find"
         type="search"
         aria-label="Find an address"
         placeholder="Find an address"
         defaultValue={address}
-        className={INPUT}
+        className={`${INPUT} pl-8`}
       />
     </form>
   );
@@ -207,7 +270,7 @@ function Report({ result }: { result: SuppressionImport }): ReactNode {
         <ul
           aria-label="Rejected lines"
           tabIndex={0}
-          className="max-h-48 space-y-1 overflow-auto rounded-lg border border-line p-2 text-sm"
+          className="max-h-48 space-y-1 overflow-auto rounded-md border border-line bg-sunken p-2 text-sm"
         >
           {errors.map(({ line, item, message }) => (
             <li key={`${line} ${item}`} className="break-words">
@@ -247,6 +310,7 @@ function ExportButton(): ReactNode {
         </p>
       )}
       <Button disabled={isRunning} onClick={() => void save()}>
+        <Download size={14} aria-hidden />
         Export
       </Button>
     </>

@@ -1,5 +1,6 @@
 /** The list of templates, and the form that creates one from an example. */
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { FileText, Plus, SearchX } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
@@ -7,9 +8,11 @@ import { namesIn, TemplateMark, TemplateNames } from './head.tsx';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Find } from '../../ui/find.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { HandbookLink } from '../../ui/handbook-link.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -19,55 +22,82 @@ export function TemplatesScreen(): ReactNode {
   const [isCreating, setCreating] = useState(false);
   const { q } = useSearch({ from: '/$project/$environment/templates' });
   const list = useList('listTemplates', { query: { q } });
+  const isEmpty = list.isSuccess && list.rows.length === 0 && !q;
+  const create = (
+    <Allowed to="createTemplate">
+      <Button look="primary" onClick={() => setCreating(true)}>
+        <Plus size={15} aria-hidden />
+        Create a template
+      </Button>
+    </Allowed>
+  );
   return (
     <>
       <PageHead
         title="Templates"
         about="Reusable email content. An email names a template and sets its variables."
-      >
-        <Allowed to="createTemplate">
-          <Button look="primary" onClick={() => setCreating(true)}>
-            Create a template
-          </Button>
-        </Allowed>
-      </PageHead>
-      <Find label="Find a template" q={q} />
-      <ListTable
-        label="Templates"
-        list={list}
-        keyOf={({ id }) => id}
-        columns={[
-          {
-            title: 'Name',
-            cell: ({ id, name }) => (
-              <Link
-                to="/$project/$environment/templates/$id"
-                params={{ ...scope, id }}
-                className="font-medium break-words hover:underline"
-              >
-                {name}
-              </Link>
-            ),
-          },
-          {
-            title: 'Alias',
-            isWide: true,
-            cell: ({ alias }) =>
-              alias === null ? '–' : <code className="font-mono text-xs">{alias}</code>,
-          },
-          { title: 'Published', cell: (template) => <TemplateMark template={template} /> },
-          { title: 'Updated', isNumber: true, cell: ({ updated_at: at }) => <Time at={at} /> },
-        ]}
-        empty={
-          <Empty title={q ? 'No matching templates' : 'No templates yet'}>
-            <p>
-              {q
-                ? 'No name or alias contains this text.'
-                : 'Write the content once. Your application then sends only the values of its variables.'}
-            </p>
-          </Empty>
-        }
+        primary={!isEmpty && create}
       />
+      <PageBody>
+        <Card
+          wide={
+            <>
+              {!isEmpty && <Find label="Find a template" q={q} />}
+              <ListTable
+                label="Templates"
+                list={list}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    title: 'Name',
+                    cell: ({ id, name }) => (
+                      <Link
+                        to="/$project/$environment/templates/$id"
+                        params={{ ...scope, id }}
+                        className="link font-medium break-words"
+                      >
+                        {name}
+                      </Link>
+                    ),
+                  },
+                  {
+                    title: 'Alias',
+                    isWide: true,
+                    cell: ({ alias }) =>
+                      alias === null ? '–' : <code className="font-mono text-xs">{alias}</code>,
+                  },
+                  { title: 'Published', cell: (template) => <TemplateMark template={template} /> },
+                  {
+                    title: 'Updated',
+                    isNumber: true,
+                    cell: ({ updated_at: at }) => <Time at={at} />,
+                  },
+                ]}
+                empty={
+                  <Empty
+                    title={q ? 'No matching templates' : 'No templates yet'}
+                    icon={q ? SearchX : FileText}
+                    action={
+                      !q && (
+                        <>
+                          {create}
+                          <HandbookLink page="templates">How templates work</HandbookLink>
+                        </>
+                      )
+                    }
+                  >
+                    <p>
+                      {q
+                        ? 'No name or alias contains this text.'
+                        : 'Write the content once. Your application then sends only the values of its variables.'}
+                    </p>
+                  </Empty>
+                }
+              />
+            </>
+          }
+        />
+      </PageBody>
       <Dialog isOpen={isCreating} onClose={() => setCreating(false)} title="Create a template">
         <CreateForm />
       </Dialog>
