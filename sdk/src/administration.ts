@@ -94,6 +94,11 @@ export class Service extends Resource {
     return this.call('getReadiness');
   }
 
+  /** Returns the public key that signs case files. */
+  receiptKey() {
+    return this.call('getReceiptKey');
+  }
+
   /** Returns what the operator must act on. Needs an operator's key. */
   conditions() {
     return this.call('listOperatorConditions');

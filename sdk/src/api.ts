@@ -260,6 +260,88 @@ export type AuditEventList = {
   has_more: boolean;
 };
 
+/** Everything known about the delivery of an email, signed by the installation. */
+export type CaseFile = {
+  object: 'case_file';
+  version: 1;
+  signer: {
+    algorithm: 'Ed25519';
+    /** Public key of Ed25519: 32 octets in base64. */
+    public_key: string;
+    /** SHA-256 of the public key, in base64 without padding, after `SHA256:`. */
+    fingerprint: string;
+  };
+  /** Time of the file. */
+  made_at: string;
+  installation: {
+    /** Name of the machine in HELO. */
+    hostname: string;
+    /** Public URL, or null without one. */
+    url: string | null;
+  };
+  /** The only recipient, or null for all. */
+  recipient: string | null;
+  email: CaseFileEmail;
+  /** Events, oldest first. The `attempt` of an event has what was true at that time: server, address, TLS, dialogue and the SHA-256 of the message. */
+  events: TimelineEvent[];
+  /** False when the email has more than 1,000 events. */
+  events_complete: boolean;
+  /** DNS and authentication at the time of the file. */
+  diagnosis: Diagnosis;
+  /** Message of the first recipient in the file, or null after the retention of content. */
+  message: {
+    recipient: string;
+    size: number;
+    sha256: string;
+    /** Header with its signatures, as sent. */
+    header: string;
+  } | null;
+  /** Signature over the canonical JSON (RFC 8785) of all other members, in base64. */
+  signature: string;
+};
+
+/** The email, with hashes instead of its content. */
+export type CaseFileEmail = {
+  object: 'email';
+  /** The email. */
+  id: string;
+  /** Message-ID header, with its angle brackets. */
+  message_id: string;
+  from: string;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  reply_to: string[];
+  subject: string;
+  status: EmailStatus;
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'certificate.not_issued' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'doctor.red' | 'doctor.yellow';
+  /** Time of acceptance. */
+  created_at: string;
+  /** Scheduled time of sending, or null for at once. */
+  scheduled_at: string | null;
+  /** Time at which the first recipient received the email, or null before. */
+  sent_at: string | null;
+  /** Time at which the last recipient reached its final status, or null before. */
+  completed_at: string | null;
+  tags: Array<{
+    name: string;
+    value: string;
+  }>;
+  metadata: Record<string, string>;
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
+  environment: 'live' | 'test';
+  /** Tracking of the email or its domain. Both fields are false after the retention of content. */
+  tracking: {
+    opens: boolean;
+    clicks: boolean;
+  };
+  recipients: Recipient[];
+  /** SHA-256 of the html of the email in hex, or null without one. */
+  html_sha256: string | null;
+  /** SHA-256 of the text of the email in hex, or null without one. */
+  text_sha256: string | null;
+};
+
 export type Credentials = {
   /** Email address for signing in. */
   email: string;
@@ -1997,6 +2079,31 @@ export type Reason = {
   advice: string;
 };
 
+/** Key of the installation that signs case files. */
+export type ReceiptKey = {
+  object: 'receipt_key';
+  algorithm: 'Ed25519';
+  /** Public key of Ed25519: 32 octets in base64. */
+  public_key: string;
+  /** SHA-256 of the public key, in base64 without padding, after `SHA256:`. */
+  fingerprint: string;
+  /** Time at which the key was made. */
+  created_at: string;
+  /** The public key as PEM. */
+  public_key_pem: string;
+  /** Earlier keys, for the files that they signed. */
+  retired: Array<{
+    /** Public key of Ed25519: 32 octets in base64. */
+    public_key: string;
+    /** SHA-256 of the public key, in base64 without padding, after `SHA256:`. */
+    fingerprint: string;
+    /** Time at which the key was made. */
+    created_at: string;
+    /** Time since which it signs nothing. */
+    retired_at: string;
+  }>;
+};
+
 export type Recipient = {
   address: string;
   kind: 'to' | 'cc' | 'bcc';
@@ -3181,6 +3288,21 @@ export type Operations = {
     body: EmailSharing;
     result: SharedEmail;
   };
+  /** Download the case file of an email */
+  getEmailCaseFile: {
+    query: {
+      /** Only this recipient. The file then names no other one. The default is all. */
+      recipient?: string | undefined;
+    };
+    body: undefined;
+    result: CaseFile;
+  };
+  /** Get the key that signs case files */
+  getReceiptKey: {
+    query: Record<never, never>;
+    body: undefined;
+    result: ReceiptKey;
+  };
   /** Read the stream of events */
   listEvents: {
     query: {
@@ -3907,6 +4029,8 @@ export const OPERATIONS = {
   downloadEmailAttachment: ['GET', '/v1/emails/{id}/attachments/{number}'],
   listEmailWebhookDeliveries: ['GET', '/v1/emails/{id}/webhook-deliveries'],
   shareEmail: ['POST', '/v1/emails/{id}/share'],
+  getEmailCaseFile: ['GET', '/v1/emails/{id}/case-file'],
+  getReceiptKey: ['GET', '/v1/receipt-key'],
   listEvents: ['GET', '/v1/events'],
   getRecipientLog: ['GET', '/v1/recipients/{address}/log'],
   getStats: ['GET', '/v1/stats'],

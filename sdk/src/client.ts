@@ -182,6 +182,11 @@ class Emails extends Resource {
     return this.call('diagnoseEmail', { id });
   }
 
+  /** Returns a signed file with everything known about the delivery, for the support of a provider. */
+  caseFile(id: string, query: Query<'getEmailCaseFile'> = {}): Promise<Result<'getEmailCaseFile'>> {
+    return this.transport.json('getEmailCaseFile', { path: { id }, query });
+  }
+
   /** @param place prefix of field names in errors, for an email in a batch */
   async #prepared(
     { react, attachments, ...email }: EmailToSend,

@@ -65,7 +65,8 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'emails',
-    about: 'list and export emails, show one with its outcome, cancel or reschedule it',
+    about:
+      'list and export emails, show one with its outcome, write its case file, cancel or reschedule it',
     load: async () => (await import('../emails/commands/emails-command.ts')).describeEmails,
   },
   {
@@ -158,6 +159,18 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     name: 'explain',
     about: "explain a mail server's reply, or a bounce",
     load: async () => (await import('../emails/commands/explain-command.ts')).describeExplain,
+  },
+  {
+    name: 'receipt-key',
+    about: 'print the public key that signs case files',
+    load: async () =>
+      (await import('../emails/evidence/receipt-key-command.ts')).describeReceiptKey,
+  },
+  {
+    name: 'verify-receipt',
+    about: 'verify the signature of a case file, without a service',
+    load: async () =>
+      (await import('../emails/evidence/verify-receipt-command.ts')).describeVerifyReceipt,
   },
   {
     name: 'tls-report',

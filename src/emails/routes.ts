@@ -227,13 +227,16 @@ function registerDiagnosis(app: App, { diagnose }: HttpServices): void {
   });
 }
 
-const NO_SUCH_RECIPIENT: Refusal = {
+export const NO_SUCH_RECIPIENT: Refusal = {
   refused: 'not_found',
   message: 'The email has no recipient with this address; GET the email for its recipients.',
 };
 
 /** Returns the requested recipient, by default the first, or null when it is not a recipient. */
-function chosenRecipient(found: EmailDetail, wanted: string | undefined): MessageRecipient | null {
+export function chosenRecipient(
+  found: EmailDetail,
+  wanted: string | undefined,
+): MessageRecipient | null {
   const recipients = found.recipients.flatMap(({ address }, position) => {
     const parsed = parseAddress(address);
     return parsed === null ? [] : [{ address: parsed, position }];

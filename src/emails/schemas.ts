@@ -282,7 +282,7 @@ export const emailPreview = sharedEmail
   .extend({ object: z.literal('email_preview') })
   .meta({ id: 'EmailPreview' });
 
-const timelineEvent = z
+export const timelineEvent = z
   .object({
     object: z.literal('event'),
     number: doc(z.int().min(1), 'Number of the event within the email, from 1.', 2),

@@ -5,6 +5,7 @@
 import { registerEmailBatchRoute, registerSendRoute } from '../accept/routes.ts';
 import { registerEmailRoutes } from '../emails/routes.ts';
 import { registerEmailInspectionRoutes } from '../emails/inspection/routes.ts';
+import { registerEvidenceRoutes } from '../emails/evidence/routes.ts';
 import { registerShareRoutes } from '../emails/share-routes.ts';
 import { registerEventRoutes } from '../events/routes.ts';
 import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
@@ -55,6 +56,7 @@ export function registerAllRoutes(
   registerEmailRoutes(app, services);
   registerEmailInspectionRoutes(app, services);
   registerShareRoutes(app, services);
+  registerEvidenceRoutes(app, services);
   registerEventRoutes(app, services);
   registerAddressLogRoute(app, services);
   registerStatsRoutes(app, services);

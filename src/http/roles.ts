@@ -20,6 +20,7 @@ const VIEWER_OPERATIONS = [
   'downloadEmailAttachment',
   'listEmailWebhookDeliveries',
   'diagnoseEmail',
+  'getEmailCaseFile',
   'listEvents',
   'getRecipientLog',
   'getStats',

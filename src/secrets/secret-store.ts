@@ -23,6 +23,7 @@ const SEALED_COLUMNS = [
   ['acme_accounts', 'private_key', 'id'],
   ['acme_certificates', 'private_key', 'id'],
   ['acme_certificates', 'order_key', 'id'],
+  ['receipt_keys', 'private_key', 'id'],
 ] as const;
 type SealedColumn = (typeof SEALED_COLUMNS)[number];
 

@@ -123,6 +123,9 @@ test('a delivered email shows the dialogue and the bytes that arrived', async ()
   const { id, mx } = await deliverTo('dialogue.test');
   const [, { attempt }] = await journey.timeline(id);
   const dialogue = attempt.transcript.join('\n');
+  const phases = Object.entries<number>(attempt.phase_ms);
+  for (const [phase, ms] of phases)
+    assert.match(`${phase} ${ms}`, /^(?:dns|wait|connect|tls) [1-9]\d*$/);
   const parts = [
     'S: 220 fake.test',
     `C: EHLO ${OWN_NAME}`,

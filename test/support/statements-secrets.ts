@@ -1,6 +1,7 @@
 /** Statements about secret keys and the data that they encrypt. */
 import type { Database } from '../../src/database/database.ts';
 import { newId } from '../../src/database/ids.ts';
+import * as receiptKeys from '../../src/emails/evidence/receipt-key-store.ts';
 import {
   foreignKeyProblem,
   replaceCheck,
@@ -29,9 +30,17 @@ export async function useSecretKeys({ db, sender }: Stage): Promise<void> {
   await listNodeKeys(db);
   await listFirstKeys(db);
   await resealAll(db, new SecretBox(`${fresh},${old}`));
+  await useReceiptKeys(db);
   await useCheck(db);
   await useMarks(db, sender.projectId, id);
   await deleteEndpoint(db, sender, id);
+}
+
+async function useReceiptKeys(db: Database): Promise<void> {
+  const id = newId();
+  await receiptKeys.addReceiptKey(db, { id, publicKey: '', privateKey: Buffer.alloc(1) });
+  await receiptKeys.listReceiptKeys(db);
+  await receiptKeys.retireReceiptKey(db, id);
 }
 
 async function useMarks(db: Database, projectId: string, id: string): Promise<void> {

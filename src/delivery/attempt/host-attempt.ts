@@ -72,7 +72,7 @@ export class HostAttempt {
   /** Returns null when the host is tried again, with another target or a new session. */
   async #tryTarget(): Promise<HostResult | Unavailable | null> {
     const { connections, hasOthers, context } = this.#options;
-    const { transaction, untilExpiryMs, slot } = context;
+    const { transaction, untilExpiryMs, slot, phases } = context;
     context.progress.server = { via: this.#viaWith(null), source: '' };
     const acquired = await connections.acquire(this.#target, {
       transaction,
@@ -80,6 +80,7 @@ export class HostAttempt {
       needsNewSession: this.#needsNewSession,
       hasOthers,
       slot,
+      phases,
     });
     if (acquired.kind === 'unavailable') return acquired;
     return acquired.kind === 'ready' ? this.#sendOn(acquired) : this.#afterFailure(acquired);

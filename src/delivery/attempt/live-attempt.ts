@@ -24,6 +24,7 @@ import type { ProviderBlocks } from '../blocks/provider-blocks.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import type { TlsRules, TlsRequest } from '../route/tls-rules.ts';
+import { PhaseTimer } from '../shaping/phase-timer.ts';
 import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';
 import type { ContentMemory } from '../memory/content-memory.ts';
 import type { CutAttempt, Cutoff } from './cutoff.ts';
@@ -113,6 +114,7 @@ class LiveAttempt {
   readonly #blocks: AttemptBlocks;
   readonly #progress: Progress;
   readonly #startedAt: Date;
+  readonly #phases: PhaseTimer;
 
   constructor(delivery: Delivery, cutoff: Cutoff, options: AttemptOptions) {
     const { world, blocks } = options;
@@ -130,6 +132,7 @@ class LiveAttempt {
       largeHasAsciiForm: false,
     };
     this.#startedAt = new Date(world.now());
+    this.#phases = new PhaseTimer(world);
   }
 
   async run(): Promise<Disposition> {
@@ -194,7 +197,8 @@ class LiveAttempt {
     if (this.#delivery.message.dsn !== undefined) outcome.nextServer = this.#nextServerOf(result);
     this.#recordForProvider(result, outcome);
     const durationMs = world.monotonicMs() - startedMs;
-    const facts = { message, startedAt: this.#startedAt, durationMs };
+    const { times: phases } = this.#phases;
+    const facts = { message, startedAt: this.#startedAt, durationMs, phases };
     const attempt = attemptRecord(this.#delivery, result, facts);
     return { kind: 'settle', outcome, attempt, startedMs, isUnanswered: isUnanswered(result) };
   }
@@ -228,11 +232,13 @@ class LiveAttempt {
     const { destination, content, message: head } = this.#delivery;
     const lackOfMemory = content === null ? contents.unavailable(this.#delivery) : null;
     if (lackOfMemory !== null) return lackOfMemory;
+    this.#phases.begin();
     const [message, hosts, sts] = await Promise.all([
       content && builder.build(content, this.#delivery),
       mailRouting.findRoute(destination),
       tls.policyOf(destination),
     ]);
+    this.#phases.end('dns');
     Object.assign(this.#progress, { message, hosts });
     const demand = leastTls === 'enforced' ? 'enforced' : (head.tls ?? 'opportunistic');
     const tlsRequest = { destination, demand, sts } as const;
@@ -259,7 +265,9 @@ class LiveAttempt {
     form: MessageForm,
   ): Promise<AttemptResult | Unavailable> {
     const { tls, connections, world } = this.#options;
+    this.#phases.begin();
     const tlsRules = await tls.forAttempt(hosts, tlsRequest);
+    this.#phases.end('dns');
     const transaction = this.#newTransaction();
     const message = await this.#messageIn(form);
     if (message !== null) putMessage(transaction, message);
@@ -271,6 +279,7 @@ class LiveAttempt {
       progress: this.#progress,
       checkServer: this.#blocks.checkServer.bind(this.#blocks),
       slot: this.#delivery.slot,
+      phases: this.#phases,
     });
   }
 

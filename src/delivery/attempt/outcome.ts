@@ -22,6 +22,7 @@ import type { SmtpTlsFacts } from '../../net/smtp/client.ts';
 import type { TlsPolicyName } from '../../net/tls/tls-rule.ts';
 import type { NewSuppression } from '../../settle/settlement.ts';
 import type { Delivery } from '../memory/delivery.ts';
+import type { PhaseTimes } from '../shaping/phase-timer.ts';
 import type { SignedMessage } from '../message/message-builder.ts';
 
 /** The server at which the attempt ended; null for steps that were not reached. */
@@ -198,12 +199,19 @@ export function isUnanswered(result: AttemptResult): boolean {
 export function attemptRecord(
   delivery: Delivery,
   result: AttemptResult,
-  facts: { message: SignedMessage | null; startedAt: Date; durationMs: number },
+  facts: {
+    message: SignedMessage | null;
+    startedAt: Date;
+    durationMs: number;
+    /** null: simulated. */
+    phases: PhaseTimes | null;
+  },
 ): object {
   const common = {
     number: delivery.attempts + 1,
     started_at: facts.startedAt.toISOString(),
     duration_ms: Math.round(facts.durationMs),
+    ...(facts.phases && { phase_ms: facts.phases }),
     ...(facts.message && {
       message_bytes: facts.message.sizeBytes,
       message_sha256: facts.message.sha256,

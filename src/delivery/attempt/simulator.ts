@@ -79,7 +79,7 @@ export async function attemptSimulated(
   };
   const outcome = outcomeOf(result, 'delivered');
   const durationMs = world.monotonicMs() - startedMs;
-  const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
+  const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs, phases: null });
   return { kind: 'settle', outcome, attempt, startedMs, thenComplains };
 }
 

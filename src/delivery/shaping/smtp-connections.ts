@@ -18,6 +18,7 @@ import type { SmtpPhase } from '../../mail/replies/smtp-reply.ts';
 import type { BlockKey } from '../blocks/block-store.ts';
 import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
 import { BrokerOutbox } from './broker-outbox.ts';
+import type { PhaseTimer } from './phase-timer.ts';
 import { ProviderView } from './provider-view.ts';
 import type { SmtpSession } from './smtp-session.ts';
 import type { PoolContext, SessionPool, SessionRequest } from './session-pool.ts';
@@ -59,6 +60,7 @@ export type SendRequest = {
   needsNewSession: boolean;
   hasOthers?: boolean;
   slot?: SlotUse | undefined;
+  phases?: PhaseTimer | undefined;
 };
 
 type ConnectionsOptions = {
@@ -123,11 +125,13 @@ export class SmtpConnections {
     const sessionRequest = this.#sessionRequestOf(target, request);
     const sources = this.#sourcesFor(target, request.transaction);
     const untilMs = this.#nowMs() + Math.min(SESSION_WITHIN_MS, request.untilExpiryMs);
+    const { phases } = request;
+    phases?.begin();
     for (;;) {
       const source = this.#firstUsableSource(sources, target.address) ?? sources[0]!;
       const pool = provider.pool(source);
       const idle = request.needsNewSession ? null : pool.takeIdle(sessionRequest.key);
-      if (idle) return reusedSession(idle);
+      if (idle) return reusedSession(idle, phases);
       const delayMs = this.#unavailableForMs([provider, pool], target, request.untilExpiryMs);
       if (delayMs > 0) return { kind: 'unavailable', delayMs };
       const session = pool.connect(sessionRequest.key);
@@ -147,7 +151,7 @@ export class SmtpConnections {
         isUrgent: provider.isInOutage,
         timeoutMs,
       });
-      if (announcedOn) return { ...reusedSession(announcedOn), isAnnounced: true };
+      if (announcedOn) return { ...reusedSession(announcedOn, phases), isAnnounced: true };
     }
   }
 
@@ -285,17 +289,21 @@ export class SmtpConnections {
 
   async #open(
     target: SmtpTarget,
-    { pool, session, hasOthers, slot }: { pool: SessionPool; session: SmtpSession } & SendRequest,
+    opening: { pool: SessionPool; session: SmtpSession } & SendRequest,
   ): Promise<AcquireResult> {
     const { address, provider } = target;
+    const { pool, session, hasOthers, slot, phases } = opening;
     const { source } = pool;
     const startedMs = this.#nowMs();
+    phases?.end('wait');
     slot?.markConnecting();
     const result = await connectSmtp({
       ...this.#smtpOptions(target, source),
       connectMaxMs: hasOthers === true ? CONNECT_MS_WITH_OTHERS : undefined,
       signal: slot?.signal,
+      onStep: phases?.onStep,
     });
+    if (result.kind === 'failed' && result.phase === 'connect') phases?.end('connect');
     if (!hasNoSession(result)) this.#reportReached(provider, address);
     if (result.kind === 'ready') {
       session.markGreeted(result.connection);
@@ -381,7 +389,11 @@ export class SmtpConnections {
   }
 }
 
-function reusedSession(session: SmtpSession): AcquireResult & { kind: 'ready' } {
+function reusedSession(
+  session: SmtpSession,
+  phases: PhaseTimer | undefined,
+): AcquireResult & { kind: 'ready' } {
+  phases?.end('wait');
   return { kind: 'ready', session, source: session.source, isReused: true };
 }
 

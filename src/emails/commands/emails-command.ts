@@ -13,6 +13,7 @@ import { PAGE_MAX } from '../../cli/lists.ts';
 import { type Api, apiCommand, type ApiOptions, listData, explainNotFound } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type CommandResult } from '../../cli/command.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
+import { describeCaseFile } from './case-file-command.ts';
 import { diagnosisText } from './diagnosis-text.ts';
 import { describeExport } from './export-command.ts';
 
@@ -48,6 +49,7 @@ export function describeEmails(emails: Command, cli: Cli): void {
     .option('--query <search>', 'only emails that match, like "receipt to:jo@example.org"')
     .option('--limit <n>', 'number of emails', parseCount, 20);
   describeExport(emails, cli);
+  describeCaseFile(emails, cli);
   const ofOne = { show, why, cancel, reschedule };
   const about = {
     show: 'show an email with its timeline',

@@ -96,6 +96,7 @@ test('only endpoints about the service itself, and the first ones of a session, 
   assert.deepEqual(
     open.map((operation) => operation.operationId),
     [
+      'getReceiptKey',
       'getSetup',
       'signIn',
       'createOwner',

@@ -70,6 +70,9 @@ export function timeoutsWithin(maxMs: number): SmtpTimeouts {
  */
 export type SmtpTlsMode = 'off' | 'opportunistic' | 'required' | 'enforced' | 'dane';
 
+/** The connection is open; the TLS handshake began, ended, successfully or not. */
+export type SmtpOpeningStep = 'connected' | 'tls_begun' | 'tls_ended';
+
 export type SmtpOptions = {
   /** The MX's name, not the recipient's domain, for SNI and the certificate. */
   host: string;
@@ -92,6 +95,8 @@ export type SmtpOptions = {
   /** Limit on the phase `connect`. */
   connectMaxMs?: number | undefined;
   signal?: AbortSignal | undefined;
+  /** Called at each step of opening the session that took place, so that the caller can time it. */
+  onStep?: ((step: SmtpOpeningStep) => void) | undefined;
   /** PEM of the only trusted authority (tests). */
   ca?: string | undefined;
 };

@@ -34,6 +34,7 @@ import { missingProof, secureSocket } from './client-tls.ts';
 import { SmtpConnection } from './client-connection.ts';
 import { type ReplyOrFailure, isFailure, SmtpWire, type WireFailure } from './client-wire.ts';
 export type {
+  SmtpOpeningStep,
   SmtpOptions,
   SmtpTlsFacts,
   SmtpTlsMode,
@@ -107,9 +108,10 @@ async function openSession(options: SmtpOptions): Promise<Handshake | SmtpFailur
     Math.min(timeouts.connect, options.connectMaxMs ?? Infinity),
   );
   if ('cause' in socket) return failHandshake(transcript, 'connect', socket);
+  options.onStep?.('connected');
   let tls: SmtpTlsFacts | null = null;
   if (options.implicitTls === true) {
-    const secured = await secureSocket(socket, options, timeouts.tls);
+    const secured = await secure(socket, options, timeouts.tls);
     if ('cause' in secured) return failHandshake(transcript, 'tls', secured);
     ({ socket, facts: tls } = secured);
     const missing = missingProof(options, tls);
@@ -191,7 +193,7 @@ async function startTls(handshake: Handshake): Promise<HandshakeEnd> {
   // (CVE-2011-0411).
   if (wire.failure !== null) return failHandshake(transcript, 'starttls', wire.failure);
 
-  const secured = await secureSocket(wire.release(), options, timeouts.tls);
+  const secured = await secure(wire.release(), options, timeouts.tls);
   if ('cause' in secured) {
     wire.fail(secured.cause, secured.message);
     return failHandshake(transcript, 'tls', secured);
@@ -204,6 +206,17 @@ async function startTls(handshake: Handshake): Promise<HandshakeEnd> {
   const proof = verified ? `verified${method}` : `not verified: ${problem}`;
   transcript.addNote(`${version} ${cipher}, certificate ${proof}`);
   return sendHello(handshake);
+}
+
+async function secure(
+  socket: Socket,
+  options: SmtpOptions,
+  timeoutMs: number,
+): ReturnType<typeof secureSocket> {
+  options.onStep?.('tls_begun');
+  const secured = await secureSocket(socket, options, timeoutMs);
+  options.onStep?.('tls_ended');
+  return secured;
 }
 
 function continueWithoutTls({ options, transcript }: Handshake, reason: string): HandshakeEnd {
