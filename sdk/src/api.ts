@@ -1018,6 +1018,10 @@ export type EmailWebhookDelivery = {
   id: string;
   /** Type of the event. */
   type: string;
+  /** Email of the event, or null when it concerns no email. */
+  email_id: string | null;
+  /** Recipient of the event, or the only recipient of its email, or null. */
+  recipient: string | null;
   /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
   /** Number of attempts so far. */
@@ -3011,6 +3015,21 @@ export type Webhook = {
   disabled_reason: string | null;
   /** Time since which all attempts have failed, or null when it is not failing. */
   failing_since: string | null;
+  /** Number of failed attempts since `failing_since`. */
+  failures: number;
+  /** The last failed attempt, or null when the webhook is not failing. */
+  last_failure: {
+    /** Time of the attempt. */
+    at: string;
+    /** HTTP status of the response, or null without one. */
+    status: number | null;
+    /** First 200 characters of the response, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+  } | null;
+  /** Time before which the service attempts no delivery, after failures in a row, or null. */
+  suspended_until: string | null;
   /** Time of registration. */
   created_at: string;
 };
@@ -3037,6 +3056,10 @@ export type WebhookDelivery = {
   id: string;
   /** Type of the event. */
   type: string;
+  /** Email of the event, or null when it concerns no email. */
+  email_id: string | null;
+  /** Recipient of the event, or the only recipient of its email, or null. */
+  recipient: string | null;
   /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
   /** Number of attempts so far. */
@@ -3067,6 +3090,10 @@ export type WebhookDeliveryDetail = {
   id: string;
   /** Type of the event. */
   type: string;
+  /** Email of the event, or null when it concerns no email. */
+  email_id: string | null;
+  /** Recipient of the event, or the only recipient of its email, or null. */
+  recipient: string | null;
   /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
   /** Number of attempts so far. */
@@ -3115,7 +3142,7 @@ export type WebhookDeliveryList = {
   data: WebhookDelivery[];
   /** True when the list continues in this direction. */
   has_more: boolean;
-  /** Position of the search, to pass as `after` when the list continues. One call searches at most 50,000 deliveries with `type`, or with the `status` `pending` or `delivered`. */
+  /** Position of the search, to pass as `after` when the list continues. One call searches at most 50,000 deliveries with a filter other than `status=failed`, `email_id` and `recipient`. */
   scanned_until: string | null;
 };
 
@@ -3160,6 +3187,70 @@ export type WebhookReplayCreation = {
   status?: 'pending' | 'delivered' | 'failed' | undefined;
 };
 
+export type WebhookSelection = {
+  /** Ids of the deliveries, at most 500. */
+  ids: string[];
+};
+
+export type WebhookSelectionReplay = {
+  object: 'webhook_selection_replay';
+  /** Number of deliveries that are queued. Unknown ids, and deliveries that are being sent, are not. */
+  queued: number;
+};
+
+export type WebhookStatistics = {
+  object: 'webhook_statistics';
+  /** Start of the period. */
+  since: string;
+  /** End of the period. */
+  until: string;
+  /** Number of deliveries with a 2xx response. */
+  delivered: number;
+  /** Number of failed deliveries, and of pending ones whose last attempt failed. */
+  failed: number;
+  /** Number of deliveries without an attempt. */
+  waiting: number;
+  /** True when the period has more than 20,000 deliveries. The statistics are then of the newest 20,000. */
+  is_partial: boolean;
+  /** Response time that 95 % of the deliveries do not exceed, or null without a response. */
+  latency_p95_ms: number | null;
+  /** Number of deliveries that wait for an attempt now, whatever the period. 10,001 means more than 10,000. */
+  pending: number;
+  /** Due time of the next attempt, or null when none waits. */
+  next_attempt_at: string | null;
+  /** All intervals of the period, oldest first. */
+  intervals: Array<{
+    /** Start of the interval. */
+    at: string;
+    delivered: number;
+    failed: number;
+    waiting: number;
+  }>;
+  /** Failures by last response, the most frequent first, at most 20. Numbers in a response make no difference. */
+  failures: Array<{
+    /** HTTP status of the response, or null without one. */
+    status: number | null;
+    /** First 200 characters of the newest of these responses, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+    deliveries: number;
+    /** Number of attempts of these deliveries. */
+    attempts: number;
+    /** Time of their first attempt. */
+    first_at: string;
+    /** Time of their last attempt. */
+    last_at: string;
+    /** The newest of these deliveries. */
+    delivery_id: string;
+  }>;
+};
+
+export type WebhookTestRequest = {
+  /** Type of the event. Its data is an example. Default: `webhook.test`. */
+  type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'suppression.added' | 'suppression.removed' | undefined;
+};
+
 export type WebhookWithSecret = {
   object: 'webhook';
   /** The webhook. */
@@ -3174,6 +3265,21 @@ export type WebhookWithSecret = {
   disabled_reason: string | null;
   /** Time since which all attempts have failed, or null when it is not failing. */
   failing_since: string | null;
+  /** Number of failed attempts since `failing_since`. */
+  failures: number;
+  /** The last failed attempt, or null when the webhook is not failing. */
+  last_failure: {
+    /** Time of the attempt. */
+    at: string;
+    /** HTTP status of the response, or null without one. */
+    status: number | null;
+    /** First 200 characters of the response, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+  } | null;
+  /** Time before which the service attempts no delivery, after failures in a row, or null. */
+  suspended_until: string | null;
   /** Time of registration. */
   created_at: string;
   /** Secret to verify signatures (Standard Webhooks). It is returned only here. */
@@ -3504,7 +3610,7 @@ export type Operations = {
   /** Test a webhook */
   testWebhook: {
     query: Record<never, never>;
-    body: undefined;
+    body: WebhookTestRequest;
     result: WebhookDeliveryDetail;
   };
   /** List deliveries of a webhook */
@@ -3520,6 +3626,16 @@ export type Operations = {
       status?: 'pending' | 'delivered' | 'failed' | undefined;
       /** Returns only deliveries of this type of event. */
       type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'certificate.not_issued' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'doctor.red' | 'doctor.yellow' | 'webhook.test' | undefined;
+      /** Returns only deliveries whose last attempt got this HTTP status (`500`), a status of this class (`5xx`), or no response (`none`). */
+      code?: string | undefined;
+      /** Returns only events from this time on. */
+      since?: string | undefined;
+      /** Returns only events before this time. */
+      until?: string | undefined;
+      /** Returns only events of this email, at most the newest 1,000. */
+      email_id?: string | undefined;
+      /** Returns only events about this recipient, of the newest 500 emails to the address. */
+      recipient?: string | undefined;
     };
     body: undefined;
     result: WebhookDeliveryList;
@@ -3529,6 +3645,25 @@ export type Operations = {
     query: Record<never, never>;
     body: undefined;
     result: WebhookDeliveryDetail;
+  };
+  /** Get statistics of a webhook */
+  getWebhookStatistics: {
+    query: {
+      /** Start of the period. Default: 24 hours before its end. */
+      since?: string | undefined;
+      /** End of the period. Default: now. */
+      until?: string | undefined;
+      /** Number of intervals of equal length. */
+      intervals?: number | undefined;
+    };
+    body: undefined;
+    result: WebhookStatistics;
+  };
+  /** Replay some deliveries */
+  replayWebhookDeliveries: {
+    query: Record<never, never>;
+    body: WebhookSelection;
+    result: WebhookSelectionReplay;
   };
   /** Replay a delivery */
   replayWebhookDelivery: {
@@ -4059,6 +4194,8 @@ export const OPERATIONS = {
   testWebhook: ['POST', '/v1/webhooks/{id}/test'],
   listWebhookDeliveries: ['GET', '/v1/webhooks/{id}/deliveries'],
   getWebhookDelivery: ['GET', '/v1/webhooks/{id}/deliveries/{delivery_id}'],
+  getWebhookStatistics: ['GET', '/v1/webhooks/{id}/statistics'],
+  replayWebhookDeliveries: ['POST', '/v1/webhooks/{id}/deliveries/replay'],
   replayWebhookDelivery: ['POST', '/v1/webhooks/{id}/deliveries/{delivery_id}/replay'],
   replayWebhook: ['POST', '/v1/webhooks/{id}/replay'],
   getWebhookReplay: ['GET', '/v1/webhooks/{id}/replays/{replay_id}'],

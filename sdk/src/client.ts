@@ -328,9 +328,14 @@ class Webhooks extends Resource {
     return this.call('rotateWebhookSecret', { id });
   }
 
-  /** Sends a `webhook.test` event now. */
-  test(id: string) {
-    return this.call('testWebhook', { id });
+  /** Sends a `webhook.test` event, or an example of another type, now. */
+  test(id: string, options: Body<'testWebhook'> = {}) {
+    return this.call('testWebhook', { id }, options);
+  }
+
+  /** Returns deliveries by interval, and failures grouped by response. */
+  statistics(id: string, query: Query<'getWebhookStatistics'> = {}) {
+    return this.transport.json('getWebhookStatistics', { path: { id }, query });
   }
 
   deliveries(id: string, query: Query<'listWebhookDeliveries'> = {}) {
@@ -343,6 +348,11 @@ class Webhooks extends Resource {
 
   replayDelivery(id: string, deliveryId: string) {
     return this.call('replayWebhookDelivery', { id, delivery_id: deliveryId });
+  }
+
+  /** Replays up to 500 deliveries. */
+  replayDeliveries(id: string, ids: string[]) {
+    return this.call('replayWebhookDeliveries', { id }, { ids });
   }
 
   /** Replays the deliveries of a period. */

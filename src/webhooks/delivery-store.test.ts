@@ -7,7 +7,8 @@ import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts'
 import { clientQueries, connectAsOwner } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import type { Page } from '../database/page.ts';
-import { type DeliveryFilter, findDeliveryIds, listDeliveries } from './delivery-store.ts';
+import { type DeliveryFilter, listDeliveries } from './deliveries/list-store.ts';
+import { findDeliveryIds } from './delivery-store.ts';
 
 const COUNT = 60_000;
 const FAILED = 3;

@@ -6,7 +6,6 @@
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
-import { type Page, type PageResult, cutToPage } from '../database/page.ts';
 import { firstUuidAt } from '../database/ids.ts';
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed';
@@ -14,6 +13,10 @@ export type DeliveryStatus = 'pending' | 'delivered' | 'failed';
 export type WebhookDelivery = {
   id: string;
   type: string;
+  /** Null for an event that concerns no email. */
+  emailId: string | null;
+  /** Recipient of the event, or the only one of its email. */
+  recipient: string | null;
   status: DeliveryStatus;
   attempts: number;
   createdAt: Date;
@@ -46,63 +49,25 @@ export type WebhookDeliveryDetail = WebhookDelivery & {
   event: StoredEvent | null;
 };
 
-const DELIVERY_COLUMNS = `delivery.event_id as id, delivery.type, delivery.status, delivery.attempts,
+/** An event that concerns no email is its own subject. */
+export const DELIVERY_COLUMNS = `delivery.event_id as id, delivery.type, delivery.status, delivery.attempts,
+       case when delivery.subject_id <> delivery.event_id then delivery.subject_id end as "emailId",
+       case when delivery.subject_id <> delivery.event_id then coalesce(
+         (select events.data ->> 'recipient' from events
+           where events.project_id = delivery.project_id and events.subject_id = delivery.subject_id
+             and events.seq = delivery.seq limit 1),
+         (select min(recipients.address) from recipients
+           where recipients.project_id = delivery.project_id and recipients.email_id = delivery.subject_id
+          having count(*) = 1)) end as recipient,
        delivery.created_at as "createdAt", delivery.completed_at as "completedAt",
        webhook_queue.due_at as "nextAttemptAt",
        delivery.log -> -1 as "lastAttempt"`;
 
-const QUEUE_JOIN = `
+export const QUEUE_JOIN = `
   left join lateral (select webhook_queue.due_at from webhook_queue
                       where webhook_queue.project_id = delivery.project_id
                         and webhook_queue.event_id = delivery.event_id
                         and webhook_queue.endpoint_id = delivery.endpoint_id limit 1) webhook_queue on true`;
-
-/** Limit on the deliveries searched for a status that has no index. */
-const SCAN_MAX = 50_000;
-
-/** Literals, so that the planner uses the index of failed deliveries. */
-const failedSql = (failed: boolean): string => (failed ? "status = 'failed'" : 'true');
-
-type ScanOptions = { order: 'desc' | 'asc'; failed: boolean };
-
-const scanSql = ({ order, failed }: ScanOptions) => `
-  select * from webhook_deliveries
-   where project_id = $1 and environment = $2 and endpoint_id = $3
-     and ($4::uuid is null or event_id ${order === 'desc' ? '<' : '>'} $4)
-     and ${failedSql(failed)}
-   order by event_id ${order} limit ${SCAN_MAX}`;
-
-const listSql = (options: ScanOptions) => `
-select ${DELIVERY_COLUMNS} from (${scanSql(options)}) delivery${QUEUE_JOIN}
- where ($5::text is null or delivery.status = $5) and ($6::text is null or delivery.type = $6)
- order by delivery.event_id ${options.order}
- limit $7`;
-
-const lastScannedSql = (options: ScanOptions) => `
-select event_id as id from (${scanSql(options)}) scanned offset ${SCAN_MAX - 1}`;
-
-export type DeliveryFilter = { status: DeliveryStatus | null; type: string | null };
-
-export type DeliveryPage = PageResult<WebhookDelivery> & {
-  /** The last delivery searched, if the search stopped before the end of the list. */
-  scannedUntil: string | null;
-};
-
-export async function listDeliveries(
-  db: Queryable,
-  scope: Scope,
-  { endpointId, status, type, page }: DeliveryFilter & { endpointId: string; page: Page },
-): Promise<DeliveryPage> {
-  const order = page.before === null ? 'desc' : 'asc';
-  const options: ScanOptions = { order, failed: status === 'failed' };
-  const scanValues = [scope.projectId, scope.environment, endpointId, page.before ?? page.after];
-  const values = [...scanValues, status, type, page.limit + 1];
-  const found = cutToPage(await db.query<WebhookDelivery>(listSql(options), values), page);
-  const isFiltered = status !== null || type !== null;
-  if (found.hasMore || !isFiltered) return { ...found, scannedUntil: null };
-  const [last] = await db.query<{ id: string }>(lastScannedSql(options), scanValues);
-  return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
-}
 
 const EVENTS_MAX = 200;
 
@@ -136,7 +101,7 @@ const FIND_DELIVERY = `
 select ${DELIVERY_COLUMNS}, delivery.log, event.event
   from webhook_deliveries delivery${QUEUE_JOIN}
   left join lateral (
-    select json_build_object('type', event.type, 'createdAt', wire_time(event.created_at),
+    select json_build_object('type', delivery.type, 'createdAt', wire_time(event.created_at),
                              'data', (${EVENT_DATA('event')})::text) as event
       from events event${EVENT_EMAIL('event')}
      where event.project_id = delivery.project_id and event.subject_id = delivery.subject_id
@@ -156,7 +121,10 @@ export async function findDelivery(
 }
 
 // Ids use the clock of the process, created_at uses the clock of the database. The margin covers the difference.
-const ID_MARGIN_MS = 5 * 60_000;
+export const ID_MARGIN_MS = 5 * 60_000;
+
+/** Literals, so that the planner uses the index of failed deliveries. */
+const failedSql = (failed: boolean): string => (failed ? "status = 'failed'" : 'true');
 
 const rangeSql = (failed: boolean) => `
   from webhook_deliveries delivery
@@ -214,12 +182,13 @@ function rangeValues(scope: Scope, range: DeliveryRange, after: string | null): 
 const RECORD_TEST = `
 with new_event as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  values ($1, $2, $4, 1, $4, $5, $6, $7::json)
+  values ($1, $2, $4, 1, $4, 'webhook.test', $6, $7::json)
 )
 insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                 type, status, attempts, created_at, completed_at, log)
 values ($1, $2, $3, $4, $4, 1, $5, $8, 1, $6, app_now(), jsonb_build_array($9::jsonb))`;
 
+/** The event has the type `webhook.test`, which keeps examples of other types out of the event stream. */
 export async function recordTestDelivery(
   db: Queryable,
   scope: Scope,

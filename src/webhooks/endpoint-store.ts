@@ -23,7 +23,21 @@ export type WebhookEndpoint = {
   disabledReason: string | null;
   /** Null when the endpoint is healthy. */
   failingSince: Date | null;
+  /** Failed attempts in a row since then. */
+  failures: number;
+  /** Null when the endpoint is healthy. */
+  lastFailure: LastFailure | null;
+  /** No delivery is attempted before this time; null when the endpoint is not suspended. */
+  suspendedUntil: Date | null;
   createdAt: Date;
+};
+
+/** The last failed attempt, with the beginning of the response. */
+export type LastFailure = {
+  at: string;
+  status: number | null;
+  answer: string | null;
+  error: string | null;
 };
 
 /** Secrets sealed with the endpoint's id. Earlier secrets are present only while they are valid. */
@@ -37,8 +51,16 @@ export type SealedSecrets = {
 /** Limit for each project and environment. It bounds the fan-out of an event. */
 export const ENDPOINTS_MAX = 50;
 
-const COLUMNS = `id, url, events, status, payload_format as format, disabled_reason as "disabledReason",
-       failing_since as "failingSince", created_at as "createdAt"`;
+const columnsOf = (row: string): string => `
+       ${row}.id, ${row}.url, ${row}.events, ${row}.status, ${row}.payload_format as format,
+       ${row}.disabled_reason as "disabledReason", ${row}.failing_since as "failingSince",
+       case when ${row}.failing_since is null then 0 else ${row}.failures end as failures,
+       case when ${row}.failing_since is not null then ${row}.last_failure end as "lastFailure",
+       case when ${row}.status = 'enabled' and ${row}.blocked_until > app_now()
+            then ${row}.blocked_until end as "suspendedUntil",
+       ${row}.created_at as "createdAt"`;
+
+const COLUMNS = columnsOf('webhook_endpoints');
 
 const CREATE = `
 insert into webhook_endpoints (project_id, environment, id, url, events, status, secret,
@@ -124,9 +146,7 @@ update webhook_endpoints
           from webhook_endpoints
          where project_id = $1 and environment = $2 and id = $3 for update) current
  where webhook_endpoints.project_id = $1 and webhook_endpoints.environment = $2 and webhook_endpoints.id = $3
-returning webhook_endpoints.id, webhook_endpoints.url, webhook_endpoints.events, webhook_endpoints.status,
-          webhook_endpoints.payload_format as format, webhook_endpoints.disabled_reason as "disabledReason",
-          webhook_endpoints.failing_since as "failingSince", webhook_endpoints.created_at as "createdAt"`;
+returning ${COLUMNS}`;
 
 /** Omitted fields do not change. `events` null subscribes to all types. */
 export type EndpointChange = {

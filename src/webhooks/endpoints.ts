@@ -12,6 +12,12 @@ import { checkOutboundUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../database/ids.ts';
 import type { Page, PageResult } from '../database/page.ts';
 import * as deliveries from './delivery-store.ts';
+import * as lists from './deliveries/list-store.ts';
+import {
+  type DeliveryStatistics,
+  readStatistics,
+  type StatisticsRange,
+} from './deliveries/statistics-store.ts';
 import * as endpoints from './endpoint-store.ts';
 import { unmarkUnusable } from '../secrets/unusable-store.ts';
 import type { WebhookReplay } from './replay-store.ts';
@@ -20,10 +26,12 @@ import {
   findEndpoint,
   findReplayOfEndpoint,
   NO_ENDPOINT,
+  replaySelected,
   replayStoredDelivery,
   type ReplayRange,
   startReplay,
 } from './replays.ts';
+import { sampleData, type SampleType } from './sample-events.ts';
 import { attemptWebhook, type WebhookAttemptOptions } from './sending/attempt.ts';
 import { formatSecret, SECRET_BYTES } from './sending/signed-request.ts';
 import type { Database } from '../database/database.ts';
@@ -53,7 +61,7 @@ const NO_DELIVERY: Refusal = {
   message: 'There is no delivery with this id to this webhook.',
 };
 
-/** Nobody can subscribe to this type. Only the endpoint under test gets it. */
+/** Nobody can subscribe to this type. Only the endpoint under test gets it, unless the test has another type. */
 const TEST_EVENT = 'webhook.test';
 
 export class WebhookService {
@@ -132,12 +140,22 @@ export class WebhookService {
   async listDeliveries(
     scope: Scope,
     id: string,
-    query: deliveries.DeliveryFilter & { page: Page },
-  ): Promise<deliveries.DeliveryPage | Refusal> {
+    query: Partial<lists.DeliveryFilter> & { page: Page },
+  ): Promise<lists.DeliveryPage | Refusal> {
     const endpoint = await this.get(scope, id);
     if (isRefusal(endpoint)) return endpoint;
     const reads = this.#db.readsOf(scope.projectId);
-    return deliveries.listDeliveries(reads, scope, { ...query, endpointId: id });
+    return lists.listDeliveries(reads, scope, { ...query, endpointId: id });
+  }
+
+  async statistics(
+    scope: Scope,
+    endpointId: string,
+    range: StatisticsRange,
+  ): Promise<DeliveryStatistics | Refusal> {
+    const endpoint = await this.get(scope, endpointId);
+    if (isRefusal(endpoint)) return endpoint;
+    return readStatistics(this.#db.readsOf(scope.projectId), scope, { ...range, endpointId });
   }
 
   async findDelivery(scope: Scope, ids: DeliveryIds): Promise<WebhookDelivery | Refusal> {
@@ -158,6 +176,15 @@ export class WebhookService {
     return refusal ?? this.findDelivery(scope, ids);
   }
 
+  /** Like `replay`, for some deliveries. Returns how many are queued: those that are being sent now are not. */
+  replaySelected(
+    scope: Scope,
+    endpointId: string,
+    ids: readonly string[],
+  ): Promise<{ queued: number } | Refusal> {
+    return replaySelected(this.#db, scope, { endpointId, ids });
+  }
+
   replayRange(scope: Scope, id: string, range: ReplayRange): Promise<WebhookReplay | Refusal> {
     return startReplay(this.#db, scope, { ...range, endpointId: id });
   }
@@ -166,14 +193,19 @@ export class WebhookService {
     return findReplayOfEndpoint(this.#db, scope, ids);
   }
 
-  async test(scope: Scope, endpointId: string): Promise<WebhookDelivery | Refusal> {
+  /** @param type sends an example of this type instead of a `webhook.test` event */
+  async test(
+    scope: Scope,
+    endpointId: string,
+    type: SampleType | null = null,
+  ): Promise<WebhookDelivery | Refusal> {
     const { world, log } = this.#options;
     const endpoint = await this.get(scope, endpointId);
     if (isRefusal(endpoint)) return endpoint;
     const sealed = await endpoints.findSecrets(this.#db, scope, endpointId);
     if (!sealed) return NO_ENDPOINT;
     const id = newId();
-    const event = createTestEvent(endpointId, world.now());
+    const event = createTestEvent(endpointId, type, world.now());
     const { url, format } = endpoint;
     const request = { ...sealed, endpointId, eventId: id, url, format, event, attempts: 0 };
     const { kind, attempt } = await attemptWebhook(this.#options, request);
@@ -200,10 +232,11 @@ function refuseUrl(problem: string): Refusal {
   return refuseFields([{ field: 'url', message: problem }]);
 }
 
-function createTestEvent(endpointId: string, nowMs: number) {
-  return {
-    type: TEST_EVENT,
-    createdAt: new Date(nowMs).toISOString(),
-    data: JSON.stringify({ webhook_id: endpointId, message: 'This is a test.' }),
-  };
+function createTestEvent(endpointId: string, type: SampleType | null, nowMs: number) {
+  const createdAt = new Date(nowMs).toISOString();
+  const data =
+    type === null
+      ? { webhook_id: endpointId, message: 'This is a test.' }
+      : sampleData(type, createdAt);
+  return { type: type ?? TEST_EVENT, createdAt, data: JSON.stringify(data) };
 }

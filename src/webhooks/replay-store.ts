@@ -46,18 +46,21 @@ update webhook_deliveries set status = 'pending', completed_at = null
    and webhook_deliveries.event_id = queued.event_id
    and webhook_deliveries.event_id = any($4::uuid[])`;
 
-const REPLAY_ONE = `with ${replaySql('', 'true')}`;
+const REPLAY = `with ${replaySql('', 'true')}
+returning webhook_deliveries.event_id`;
 
 /**
- * Queues a delivery, due now. A delivery that a worker is sending does not change, but that worker compares its
+ * Queues deliveries, due now. A delivery that a worker is sending does not change, but that worker compares its
  * memory with the table. A suspended endpoint is tried at once.
+ * @returns the number of deliveries that were queued
  */
-export async function replayDelivery(
+export async function replayDeliveries(
   db: Queryable,
   scope: Scope,
-  { endpointId, id }: { endpointId: string; id: string },
-): Promise<void> {
-  await db.query(REPLAY_ONE, [scope.projectId, scope.environment, endpointId, [id]]);
+  { endpointId, ids }: { endpointId: string; ids: readonly string[] },
+): Promise<number> {
+  const values = [scope.projectId, scope.environment, endpointId, ids];
+  return (await db.query(REPLAY, values)).length;
 }
 
 export type ReplayStatus = 'running' | 'completed' | 'canceled';

@@ -19,7 +19,7 @@ import {
   createReplay,
   findReplay,
   findRunningReplay,
-  replayDelivery,
+  replayDeliveries,
   type WebhookReplay,
 } from './replay-store.ts';
 
@@ -59,8 +59,20 @@ export async function replayStoredDelivery(
   const endpoint = await findReplayable(db, scope, endpointId);
   if (isRefusal(endpoint)) return endpoint;
   await enableIfDisabled(db, scope, endpoint);
-  await replayDelivery(db, scope, { endpointId, id });
+  await replayDeliveries(db, scope, { endpointId, ids: [id] });
   return null;
+}
+
+/** Replays some deliveries of an endpoint. Ids without a delivery are ignored. */
+export async function replaySelected(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, ids }: { endpointId: string; ids: readonly string[] },
+): Promise<{ queued: number } | Refusal> {
+  const endpoint = await findReplayable(db, scope, endpointId);
+  if (isRefusal(endpoint)) return endpoint;
+  await enableIfDisabled(db, scope, endpoint);
+  return { queued: await replayDeliveries(db, scope, { endpointId, ids }) };
 }
 
 export type ReplayRange = Omit<DeliveryRange, 'endpointId'>;

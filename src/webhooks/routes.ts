@@ -1,5 +1,5 @@
 /**
- * Routes of webhooks: management, deliveries with their attempts, and replays. Only the request that creates a secret
+ * Routes of webhooks: management, tests and replays; deliveries/routes.ts has the log. Only the request that creates a secret
  * returns it.
  */
 import { isRefusal } from '../core/refusals.ts';
@@ -16,8 +16,6 @@ import {
   webhookCreation,
   webhookDeleted,
   webhookDeliveryDetail,
-  webhookDeliveryList,
-  webhookDeliveryQuery,
   webhookList,
   webhookReplay,
   webhookReplayRequest,
@@ -25,12 +23,13 @@ import {
 } from './schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import {
-  deliveryToWire,
   deliveryDetailToWire,
   replayToWire,
   webhookToWire,
   webhookWithSecretToWire,
 } from './wire.ts';
+import { registerDeliveryRoutes } from './deliveries/routes.ts';
+import { webhookTestRequest } from './deliveries/schemas.ts';
 import type { DeliveryIds } from './replays.ts';
 
 const TAGS = ['Webhooks'];
@@ -43,7 +42,7 @@ export function registerWebhookRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
   registerSingleWebhook(app, services);
   registerSecretAndTest(app, services);
-  registerDeliveries(app, services);
+  registerDeliveryRoutes(app, services);
   registerReplays(app, services);
 }
 
@@ -159,56 +158,22 @@ function registerSecretAndTest(app: App, services: HttpServices): void {
     schema: {
       summary: 'Test a webhook',
       description:
-        'Sends a `webhook.test` event at once, with one attempt, and returns the result.',
+        'Sends a `webhook.test` event, or an example of another type, at once, with one attempt, and returns ' +
+        'the result. Ids in an example belong to no object.',
       operationId: 'testWebhook',
       tags: TAGS,
       params,
-      response: { 200: webhookDeliveryDetail, ...failures(404) },
+      body: webhookTestRequest,
+      response: { 200: webhookDeliveryDetail, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       const found = await webhooks.get(callerOf(request), id);
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
-      const tested = await webhooks.test(callerOf(request), id);
+      const { type = null } = request.body;
+      const tested = await webhooks.test(callerOf(request), id, type);
       return isRefusal(tested) ? refuse(reply, tested) : deliveryDetailToWire(tested);
-    },
-  });
-}
-
-function registerDeliveries(app: App, { webhooks }: HttpServices): void {
-  app.get('/v1/webhooks/:id/deliveries', {
-    schema: {
-      summary: 'List deliveries of a webhook',
-      description: 'Lists the deliveries of a webhook, newest first.',
-      operationId: 'listWebhookDeliveries',
-      tags: TAGS,
-      params,
-      querystring: webhookDeliveryQuery,
-      response: { 200: webhookDeliveryList, ...failures(404, 422) },
-    },
-    handler: async (request, reply) => {
-      const page = readPage(request.query);
-      const { status = null, type = null } = request.query;
-      const { id } = request.params;
-      const found = await webhooks.listDeliveries(callerOf(request), id, { status, type, page });
-      if (isRefusal(found)) return refuse(reply, found);
-      return { ...pageResponse(found, deliveryToWire), scanned_until: found.scannedUntil };
-    },
-  });
-
-  app.get('/v1/webhooks/:id/deliveries/:delivery_id', {
-    schema: {
-      summary: 'Get a delivery',
-      description: 'Returns a delivery with its payload and attempts.',
-      operationId: 'getWebhookDelivery',
-      tags: TAGS,
-      params: deliveryParams,
-      response: { 200: webhookDeliveryDetail, ...failures(404) },
-    },
-    handler: async (request, reply) => {
-      const found = await webhooks.findDelivery(callerOf(request), deliveryIdsOf(request.params));
-      return isRefusal(found) ? refuse(reply, found) : deliveryDetailToWire(found);
     },
   });
 }

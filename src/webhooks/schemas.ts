@@ -44,6 +44,34 @@ const fields = {
   failing_since: time(
     'Time since which all attempts have failed, or null when it is not failing.',
   ).nullable(),
+  failures: doc(z.int().min(0), 'Number of failed attempts since `failing_since`.', 0),
+  last_failure: doc(
+    z
+      .object({
+        at: time('Time of the attempt.'),
+        status: doc(
+          z.int().min(0).nullable(),
+          'HTTP status of the response, or null without one.',
+          500,
+        ),
+        answer: doc(
+          z.string().nullable(),
+          'First 200 characters of the response, or null without a response.',
+          '{"error":"database is locked"}',
+        ),
+        error: doc(
+          z.string().nullable(),
+          'Reason why there was no usable response, or null.',
+          null,
+        ),
+      })
+      .nullable(),
+    'The last failed attempt, or null when the webhook is not failing.',
+    null,
+  ),
+  suspended_until: time(
+    'Time before which the service attempts no delivery, after failures in a row, or null.',
+  ).nullable(),
   created_at: time('Time of registration.'),
 };
 
@@ -62,7 +90,7 @@ export const webhookWithSecret = z
 export const webhookList = listOf('WebhookList', webhook);
 export const webhookDeleted = deleted('DeletedWebhook', 'webhook');
 
-const deliveryStatus = doc(
+export const deliveryStatus = doc(
   z.enum(['pending', 'delivered', 'failed']),
   'Status of the delivery. It is `pending` until a 2xx response or the last retry.',
 );
@@ -87,6 +115,12 @@ const deliveryFields = {
   object: z.literal('webhook_delivery'),
   id: idSchema('Id of the delivery and its event, as in the `webhook-id` header of every attempt.'),
   type: z.string().meta({ description: 'Type of the event.', examples: ['email.delivered'] }),
+  email_id: idSchema('Email of the event, or null when it concerns no email.').nullable(),
+  recipient: doc(
+    z.string().nullable(),
+    'Recipient of the event, or the only recipient of its email, or null.',
+    'jo@example.com',
+  ),
   status: deliveryStatus,
   attempts: doc(z.int().min(0), 'Number of attempts so far.', 1),
   created_at: time('Time of the event.'),
@@ -128,17 +162,9 @@ export const webhookDeliveryDetail = z
 export const webhookDeliveryList = listOf('WebhookDeliveryList', webhookDelivery, {
   scanned_until: idSchema(
     'Position of the search, to pass as `after` when the list continues. One call searches at most ' +
-      '50,000 deliveries with `type`, or with the `status` `pending` or `delivered`.',
+      '50,000 deliveries with a filter other than `status=failed`, `email_id` and `recipient`.',
   ).nullable(),
 });
-export const webhookDeliveryQuery = listQuery({
-  status: deliveryStatus.optional(),
-  type: doc(
-    z.enum([...EVENT_TYPES, 'webhook.test']).optional(),
-    'Returns only deliveries of this type of event.',
-  ),
-});
-
 export const deliveryParams = z.object({
   id: idSchema('The id of the webhook.'),
   delivery_id: idSchema('The id of the delivery.'),

@@ -1,5 +1,6 @@
 /** Webhooks as the API returns them. */
 import type { WebhookDelivery, WebhookDeliveryDetail } from './delivery-store.ts';
+import type { DeliveryStatistics, StatisticsRange } from './deliveries/statistics-store.ts';
 import type { WebhookEndpoint } from './endpoint-store.ts';
 import type { WebhookReplay } from './replay-store.ts';
 import type { EndpointWithSecret } from './endpoints.ts';
@@ -13,6 +14,9 @@ export function webhookToWire(endpoint: WebhookEndpoint) {
     status: endpoint.status,
     disabled_reason: endpoint.disabledReason,
     failing_since: endpoint.failingSince?.toISOString() ?? null,
+    failures: endpoint.failures,
+    last_failure: endpoint.lastFailure,
+    suspended_until: endpoint.suspendedUntil?.toISOString() ?? null,
     created_at: endpoint.createdAt.toISOString(),
   };
 }
@@ -30,6 +34,8 @@ export function deliveryToWire(delivery: WebhookDelivery) {
     object: 'webhook_delivery' as const,
     id: delivery.id,
     type: delivery.type,
+    email_id: delivery.emailId,
+    recipient: delivery.recipient,
     status: delivery.status,
     attempts: delivery.attempts,
     created_at: delivery.createdAt.toISOString(),
@@ -52,6 +58,38 @@ export function deliveryDetailToWire(delivery: WebhookDeliveryDetail) {
       created_at: event.createdAt,
       data: JSON.parse(event.data) as unknown,
     },
+  };
+}
+
+export function statisticsToWire(
+  { intervals: found, failures, ...statistics }: DeliveryStatistics,
+  { since, until, intervals }: StatisticsRange,
+) {
+  const byIndex = new Map(found.map(({ index, ...counts }) => [index, counts]));
+  const stepMs = (until.getTime() - since.getTime()) / intervals;
+  const sumOf = (name: 'delivered' | 'failed' | 'waiting'): number =>
+    found.reduce((sum, interval) => sum + interval[name], 0);
+  return {
+    object: 'webhook_statistics' as const,
+    since: since.toISOString(),
+    until: until.toISOString(),
+    delivered: sumOf('delivered'),
+    failed: sumOf('failed'),
+    waiting: sumOf('waiting'),
+    is_partial: statistics.isPartial,
+    latency_p95_ms: statistics.latencyP95Ms,
+    pending: statistics.pending,
+    next_attempt_at: statistics.nextAttemptAt?.toISOString() ?? null,
+    intervals: Array.from({ length: intervals }, (_, index) => ({
+      at: new Date(since.getTime() + index * stepMs).toISOString(),
+      ...(byIndex.get(index) ?? { delivered: 0, failed: 0, waiting: 0 }),
+    })),
+    failures: failures.map(({ firstAt, lastAt, deliveryId, ...group }) => ({
+      ...group,
+      first_at: firstAt,
+      last_at: lastAt,
+      delivery_id: deliveryId,
+    })),
   };
 }
 

@@ -276,6 +276,8 @@ test('responses about webhooks are as documented', async () => {
   const one = { id: webhook.id, delivery_id: deliveries[0].id };
   await ask('getWebhookDelivery', one);
   await ask('replayWebhookDelivery', one);
+  await ask('replayWebhookDeliveries', webhook, { body: { ids: [one.delivery_id] } });
+  await ask('getWebhookStatistics', webhook);
   const window = { since: '2026-01-01T00:00:00Z', until: '2036-01-01T00:00:00Z' };
   const { body: replay } = await ask('replayWebhook', one, { body: window });
   await ask('getWebhookReplay', { id: webhook.id, replay_id: replay.id });

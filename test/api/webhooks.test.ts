@@ -97,6 +97,9 @@ test('a webhook has its fields, and its secret is shown once', async () => {
     status: 'enabled',
     disabled_reason: null,
     failing_since: null,
+    failures: 0,
+    last_failure: null,
+    suspended_until: null,
     created_at: webhook.created_at,
   });
   assert.deepEqual(await get(`/v1/webhooks/${webhook.id}`), webhook);

@@ -110,6 +110,8 @@ export const ENDPOINTS = `
   POST /v1/webhooks/{id}/replay
   GET /v1/webhooks/{id}/replays/{replay_id}
   GET /v1/webhooks/{id}/deliveries
+  POST /v1/webhooks/{id}/deliveries/replay
+  GET /v1/webhooks/{id}/statistics
   GET /v1/webhooks/{id}/deliveries/{delivery_id}
   POST /v1/webhooks/{id}/deliveries/{delivery_id}/replay
   GET /v1/templates

@@ -4,6 +4,8 @@ import { recordEvent } from '../../src/events/event-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import type { Page } from '../../src/database/page.ts';
 import * as deliveries from '../../src/webhooks/delivery-store.ts';
+import * as lists from '../../src/webhooks/deliveries/list-store.ts';
+import { readStatistics } from '../../src/webhooks/deliveries/statistics-store.ts';
 import * as endpoints from '../../src/webhooks/endpoint-store.ts';
 import * as webhooks from '../../src/webhooks/sending/webhook-queue-store.ts';
 import {
@@ -12,6 +14,7 @@ import {
 } from '../../src/webhooks/sending/webhook-outcomes.ts';
 import * as replays from '../../src/webhooks/replay-store.ts';
 import { SETTLING } from './mail-store.ts';
+import { BUSY_ADDRESS } from './fill.ts';
 import type { Stage } from './statements.ts';
 
 const PAGE: Page = { limit: 20, after: null, before: null };
@@ -84,8 +87,8 @@ export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promi
 }
 
 export async function useDeliveries({ db, sender, endpointId, someEmailId }: Stage): Promise<void> {
-  const list = (status: deliveries.DeliveryFilter['status'], page: Page) =>
-    deliveries.listDeliveries(db, sender, { endpointId, status, type: null, page });
+  const list = (status: lists.DeliveryFilter['status'], page: Page) =>
+    lists.listDeliveries(db, sender, { endpointId, status, page });
   const { rows } = await list(null, PAGE);
   for (const page of [PAGE, { ...PAGE, before: rows.at(-1)?.id ?? newId() }]) {
     await list(null, page);
@@ -94,7 +97,7 @@ export async function useDeliveries({ db, sender, endpointId, someEmailId }: Sta
   const id = rows[0]?.id ?? newId();
   await deliveries.findDelivery(db, sender, { endpointId, id });
   await deliveries.listDeliveriesOfEmail(db, { ...sender, id: someEmailId }, 100);
-  await replays.replayDelivery(db, sender, { endpointId, id });
+  await replays.replayDeliveries(db, sender, { endpointId, ids: [id] });
   const event = { type: 'test', createdAt: new Date().toISOString(), data: '{}' };
   const attempt = { at: '', status: 200, latency_ms: 1, answer: null, error: null };
   const test = { endpointId, id: newId(), event, status: 'delivered', attempt } as const;
@@ -134,5 +137,17 @@ export async function useReplays({ db, sender, endpointId, deadEndpointId }: Sta
 /** Lists deliveries of the endpoint without the newest events. */
 export function listDelivered({ db, sender, deadEndpointId: endpointId }: Stage): Promise<unknown> {
   const filter = { status: 'delivered', type: null } as const;
-  return deliveries.listDeliveries(db, sender, { ...filter, endpointId, page: PAGE });
+  return lists.listDeliveries(db, sender, { ...filter, endpointId, page: PAGE });
+}
+
+/** Lists deliveries about an email and about a recipient with much mail. */
+export async function listDeliveriesAbout(stage: Stage): Promise<void> {
+  const { db, sender, endpointId, someEmailId } = stage;
+  for (const about of [{ emailId: someEmailId }, { recipientKey: BUSY_ADDRESS }]) {
+    await lists.listDeliveries(db, sender, { endpointId, about, page: PAGE });
+  }
+}
+
+export async function useStatistics({ db, sender, endpointId }: Stage): Promise<void> {
+  await readStatistics(db, sender, { endpointId, ...lastWeek(), intervals: 48 });
 }

@@ -76,6 +76,8 @@ import {
   notifyBatch,
   useDeliveries,
   useDeliveryRange,
+  useStatistics,
+  listDeliveriesAbout,
   listDelivered,
   filterStreams,
   readStreams,
@@ -465,6 +467,14 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
   // Reads the whole partition of a week that has just begun: it is then smaller than its index.
   { what: 'webhooks: deliveries in a range', asks: 500, run: useDeliveryRange },
+  // The events of 500 emails to one address.
+  {
+    what: 'webhooks: deliveries about an email or recipient',
+    asks: 1_500,
+    run: listDeliveriesAbout,
+  },
+  // 20,000 deliveries, and the queue.
+  { what: 'webhooks: statistics', asks: 30_000, run: useStatistics },
   // Each step queues 500.
   { what: 'webhooks: replays', asks: 500, run: useReplays },
   {

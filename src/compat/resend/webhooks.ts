@@ -120,8 +120,8 @@ function registerListEvents(app: App, { webhooks }: HttpServices): void {
     schema: { ...HIDDEN, params: idInPath, querystring: pageQuery },
     handler: async (request, reply) => {
       const page = readPage(request.query);
-      const filter = { status: null, type: null, page };
-      const found = await webhooks.listDeliveries(callerOf(request), request.params.id, filter);
+      const { id } = request.params;
+      const found = await webhooks.listDeliveries(callerOf(request), id, { page });
       return isRefusal(found) ? refuse(reply, found) : pageResponse(found, eventToResend);
     },
   });

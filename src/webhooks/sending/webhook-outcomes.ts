@@ -14,12 +14,12 @@ import { OutcomeBatches } from '../../settle/outcome-batches.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { Extent } from '../../settle/unsettled.ts';
 import {
-  type EndpointFacts,
+  type DecidedHealth,
   readHealth,
   settleWebhooks,
   type WebhookSettlement,
 } from './webhook-queue-store.ts';
-import { nextHealth, type AttemptTally, type EndpointHealth } from '../endpoint-health.ts';
+import { nextHealth, type AttemptTally } from '../endpoint-health.ts';
 
 export type WebhookOutcome = Omit<WebhookSettlement, 'status'> & {
   /** `gone` means that the endpoint refuses all further webhooks (410). */
@@ -127,7 +127,7 @@ async function storeOutcomes(
 }
 
 type HealthDecision = {
-  health: (EndpointFacts & EndpointHealth)[];
+  health: DecidedHealth[];
   /** Endpoints that are enabled before and after the decision. */
   enabledIds: ReadonlySet<string>;
 };
@@ -143,9 +143,13 @@ async function decideHealth(
     [...byEndpoint.values()].map(([first]) => first!),
   );
   const health = endpoints.flatMap((endpoint) => {
-    const tally = tallyOf(byEndpoint.get(endpoint.endpointId)!);
+    const ofEndpoint = byEndpoint.get(endpoint.endpointId)!;
+    const tally = tallyOf(ofEndpoint);
     const next = tally && nextHealth(endpoint, tally);
-    return next === null ? [] : [{ ...endpoint, ...next }];
+    const lastFailure =
+      ofEndpoint.findLast(({ kind, attempt }) => kind !== 'delivered' && attempt !== null)
+        ?.attempt ?? null;
+    return next === null ? [] : [{ ...endpoint, ...next, lastFailure }];
   });
   const enabled = endpoints.filter(({ status }) => status === 'enabled');
   const enabledIds = new Set(enabled.map(({ endpointId }) => endpointId));

@@ -237,6 +237,12 @@ export function readHealth(
   ]);
 }
 
+export type DecidedHealth = EndpointFacts &
+  EndpointHealth & {
+    /** The last failed attempt of a batch; null when none failed. */
+    lastFailure: Omit<LoggedAttempt, 'at'> | null;
+  };
+
 export type WebhookSettlement = Pick<
   ClaimedDelivery,
   'projectId' | 'endpointId' | 'eventId' | 'claim' | 'attempts'
@@ -270,7 +276,7 @@ leased as materialized (
 health as materialized (
   select health.* from json_to_recordset($6::json) as health(
     project_id uuid, endpoint_id uuid, version text, failures int, is_failing boolean,
-    disabled_reason text, suspended_ms float8)
+    disabled_reason text, suspended_ms float8, last_failure jsonb, failed_ms_ago float8)
 ),
 endpoint as materialized (
   select webhook_endpoints.id from webhook_endpoints
@@ -295,6 +301,10 @@ judged as (
      set failures = health.failures, disabled_reason = health.disabled_reason,
          failing_since = case when health.is_failing
                               then coalesce(webhook_endpoints.failing_since, agreed.now) end,
+         last_failure = case when health.last_failure is null then webhook_endpoints.last_failure
+                             else jsonb_build_object('at', wire_time(
+                               agreed.now - health.failed_ms_ago * interval '1 millisecond'))
+                               || health.last_failure end,
          status = case when health.disabled_reason is null then webhook_endpoints.status else 'disabled' end,
          blocked_until = case when health.suspended_ms is null then webhook_endpoints.blocked_until
                               else agreed.now + health.suspended_ms * interval '1 millisecond' end
@@ -344,7 +354,7 @@ export async function settleWebhooks(
   settlements: readonly WebhookSettlement[],
   decision: {
     leaseId: string;
-    health: readonly (EndpointFacts & EndpointHealth)[];
+    health: readonly DecidedHealth[];
     /** No endpoint is failing. The statement checks this, because the health was not read. */
     assumesHealthy: boolean;
   },
@@ -370,7 +380,11 @@ function settlementInput(settlement: WebhookSettlement, ord: number): object {
   return { ord, ...ids, claim, attempts, status, retry_ms: settlement.retryMs, attempt };
 }
 
-function healthInput(endpoint: EndpointFacts & EndpointHealth): object {
+/** Characters of a response that an endpoint keeps; its delivery keeps more. */
+const ANSWER_CHARACTERS = 200;
+
+function healthInput(endpoint: DecidedHealth): object {
+  const { lastFailure: failure } = endpoint;
   return {
     project_id: endpoint.projectId,
     endpoint_id: endpoint.endpointId,
@@ -379,5 +393,11 @@ function healthInput(endpoint: EndpointFacts & EndpointHealth): object {
     is_failing: endpoint.isFailing,
     disabled_reason: endpoint.disabledReason,
     suspended_ms: endpoint.suspendedMs,
+    last_failure: failure && {
+      status: failure.status,
+      answer: failure.answer?.slice(0, ANSWER_CHARACTERS).toWellFormed() ?? null,
+      error: failure.error,
+    },
+    failed_ms_ago: failure?.latency_ms ?? 0,
   };
 }
