@@ -15,6 +15,11 @@ export class Projects extends Resource {
     return this.call('updateProject', { id }, { name });
   }
 
+  /** Address and SMTP ports of the service. */
+  connection() {
+    return this.call('getConnection');
+  }
+
   /** The limits of the key's project and environment. */
   limits() {
     return this.call('getLimits');

@@ -290,6 +290,11 @@ class Domains extends Resource {
     return this.call('verifyDomain', { id });
   }
 
+  /** Adds the missing records at the DNS provider of the service. For owners, on the machine of the service. */
+  publish(id: string, { dryRun = false }: { dryRun?: boolean } = {}) {
+    return this.call('publishDomainRecords', { id }, { dry_run: dryRun });
+  }
+
   /** Creates the next DKIM keys. They sign as soon as their records are published. */
   rotateDkim(id: string) {
     return this.call('rotateDomainDkim', { id });

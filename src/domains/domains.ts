@@ -25,6 +25,7 @@ import {
   recordSetupOf,
   verifyDomain,
 } from './domain-check.ts';
+import { findDmarcRecords } from './dns/dmarc-records.ts';
 import { type InstallationHosts, requiredRecords, uncheckedRecords } from './dns/records.ts';
 import { type DkimKeyPair, signingAlgorithms } from '../mail/dkim.ts';
 import { type DkimKeys, generateKeys, sealKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
@@ -131,6 +132,11 @@ export class DomainService {
   ): Promise<AuthenticationFinding | null> {
     const domain = await findDomain(this.#db, scope, settings.id);
     return domain && predictAuthentication(this.#options, domain, settings);
+  }
+
+  /** Returns whether neither the domain nor its organization has a DMARC record. Without an answer it may have one. */
+  async lacksDmarc(name: string): Promise<boolean> {
+    return (await findDmarcRecords(name, this.#options.resolver)) === null;
   }
 
   /** Makes the next DKIM keys. The current keys sign until a check finds the new record. */

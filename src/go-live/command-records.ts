@@ -10,7 +10,15 @@ import { findDmarcRecords } from '../domains/dns/dmarc-records.ts';
 import { createResolver, systemServers } from '../net/dns/resolver.ts';
 import { DnsProviderProblem, type DnsProvider } from '../net/dns-provider/dns-provider.ts';
 import { openDnsProvider } from '../net/dns-provider/open-provider.ts';
-import { type PlannedRecord, planRecord, type WantedRecord, zoneFileText } from './record-plan.ts';
+import {
+  addPlanned,
+  firstDmarcRecord,
+  type KnownRecord,
+  noZoneSentence,
+  planPublication,
+  recordsOf,
+} from './publish-records.ts';
+import { type WantedRecord, zoneFileText } from './record-plan.ts';
 import { type GoLive, mayChange, type Step } from './command-step.ts';
 
 const step = 'records';
@@ -40,20 +48,8 @@ export async function publishRecords(goLive: GoLive, domain: Domain): Promise<St
   }
 }
 
-type Known = { record: WantedRecord; isInDns: boolean };
-
-function recordsOf({ records }: Domain): Known[] {
-  return records
-    .filter(({ key }) => key !== 'previous')
-    .map(({ record: purpose, type, name, value, ttl: ttlS, priority, status }) => {
-      const whole = type === 'MX' ? `${priority ?? 10} ${value}` : value;
-      const record = { purpose, name: name.toLowerCase(), type, value: whole, ttlS };
-      return { record, isInDns: status === 'verified' };
-    });
-}
-
 /** Gmail and Yahoo require a DMARC record of bulk senders. `p=none` changes nothing for mail. */
-async function missingDmarc({ cli: { world }, config, name }: GoLive): Promise<Known[]> {
+async function missingDmarc({ cli: { world }, config, name }: GoLive): Promise<KnownRecord[]> {
   const servers = config.dnsServers ?? systemServers();
   const resolver = createResolver({ servers, world, trustAuthenticatedData: config.dnsTrustAd });
   try {
@@ -61,9 +57,7 @@ async function missingDmarc({ cli: { world }, config, name }: GoLive): Promise<K
   } finally {
     resolver.close();
   }
-  const value = `v=DMARC1; p=none; rua=mailto:dmarc@${name}`;
-  const place = { name: `_dmarc.${name}`, type: 'TXT', ttlS: 3_600 } as const;
-  return [{ record: { purpose: 'DMARC', ...place, value }, isInDns: false }];
+  return [{ record: firstDmarcRecord(name), isInDns: false }];
 }
 
 /** @returns the step when the file cannot be written, otherwise null */
@@ -86,16 +80,13 @@ async function addRecords(
   provider: DnsProvider,
   missing: readonly WantedRecord[],
 ): Promise<Step> {
-  const zone = await provider.findZone(goLive.name);
+  const publication = await planPublication(provider, goLive.name, missing);
   const lines = recordsTable(goLive, missing);
-  if (zone === null) {
-    const message = `${provider.name} has no zone for ${goLive.name} in the account of this token. Add the zone there, use the token of its account, or publish these records by hand.`;
+  if (publication === null) {
+    const message = noZoneSentence(provider, goLive.name);
     return { step, state: 'todo', message, lines, data: { records: missing } };
   }
-  const plan: PlannedRecord[] = [];
-  for (const record of missing) {
-    plan.push(planRecord(record, await provider.listRecords(zone, record.name)));
-  }
+  const { zone, plan } = publication;
   const toAdd = plan.filter(({ action }) => action === 'add');
   const blocked = plan.flatMap(({ problem }) => (problem === null ? [] : [problem]));
   const data = { records: plan };
@@ -109,9 +100,7 @@ async function addRecords(
       return { step, state, message, lines: [...lines, ...blocked], data };
     }
   }
-  for (const { name, type, value, ttlS } of toAdd) {
-    await provider.upsert(zone, { name, type, value, ttlS });
-  }
+  await addPlanned(provider, publication);
   const message = `${provider.name} has ${plan.length - blocked.length} of ${countOf(plan)} of ${goLive.name}; ${toAdd.length} were added now.`;
   return { step, state: blocked.length === 0 ? 'done' : 'todo', message, lines: blocked, data };
 }

@@ -34,7 +34,7 @@ function problemOf(wanted: WantedRecord, existing: readonly DnsRecord[]): string
   if (purpose === 'SPF' && rivals.length === 1) {
     return `${has}, and a name may have only one SPF record. Replace it with ${JSON.stringify(mergeSpf(rival.value, value))}.`;
   }
-  return `${has}. Letterhaus does not replace records that it did not write: remove it if nothing needs it, and run the command again.`;
+  return `${has}. Letterhaus does not replace records that it did not write: remove it if nothing needs it, then try again.`;
 }
 
 /** Returns whether another value of this type makes the record wrong. Other TXT records are independent. */

@@ -12,6 +12,7 @@ import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
 import { registerStatsRoutes } from '../stats/routes.ts';
 import { registerQueueRoutes } from '../delivery/queue-control/routes.ts';
 import { registerDomainRoutes } from '../domains/routes.ts';
+import { registerConnectionRoute, registerPublicationRoute } from '../go-live/routes.ts';
 import { registerWebhookRoutes } from '../webhooks/routes.ts';
 import { registerSuppressionRoutes } from '../suppressions/routes.ts';
 import { registerSuppressionFileRoutes } from '../suppressions/file-routes.ts';
@@ -63,6 +64,7 @@ export function registerAllRoutes(
   registerQueueRoutes(app, services);
   registerEmailBatchRoute(app, services);
   registerDomainRoutes(app, services);
+  registerPublicationRoute(app, services);
   registerWebhookRoutes(app, services);
   registerSuppressionRoutes(app, services);
   registerSuppressionFileRoutes(app, services, timeouts);
@@ -72,6 +74,7 @@ export function registerAllRoutes(
   registerKeyRoutes(app, services);
   registerProjectRoutes(app, services);
   registerLimitRoutes(app, services);
+  registerConnectionRoute(app, services);
   registerSessionRoutes(app, services);
   registerTotpRoutes(app, services);
   registerOidcRoutes(app, services);

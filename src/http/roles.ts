@@ -44,6 +44,7 @@ const VIEWER_OPERATIONS = [
   'getSuppression',
   'listSuppressionHistory',
   'listProjects',
+  'getConnection',
   'getLimits',
   'listMembers',
   'listViews',
@@ -128,6 +129,7 @@ const ADMIN_OPERATIONS = [
 /** Operations on the installation, for owners of the first organization (operators.ts). */
 const OWNER_OPERATIONS = [
   'getStatus',
+  'publishDomainRecords',
   'getSignInPolicy',
   'updateSignInPolicy',
   'getDoctor',

@@ -54,6 +54,8 @@ export type HttpServices = {
     | 'limits'
     | 'domainsMax'
     | 'publicUrl'
+    | 'submissionPorts'
+    | 'dnsProvider'
     | 'oidc'
     | 'trackingUrl'
     | 'hostname'

@@ -23,10 +23,12 @@ test('a change by a member is in the log before its response', async () => {
   assert.deepEqual(entry, {
     object: 'audit_event',
     action: 'createDomain',
-    actor: { type: 'member', id: member.id, name: OWNER.email },
+    object_type: 'domain',
+    actor: { type: 'member', id: member.id, name: OWNER.email, member_name: OWNER.name },
     project_id: projects[0].id,
     environment: 'test',
     target_id: response.body.id,
+    target_name: 'audited.test',
     network: '127.0.0.0',
     request_id: response.headers.get('x-request-id'),
   });
@@ -92,6 +94,56 @@ test('an API key is in the log with its changes of access, domains, webhooks, su
   );
 });
 
+test('an entry has the name of its object, also after the object was deleted', async () => {
+  const { body: domain } = await owner.post('/v1/domains', { name: 'gone.test' });
+  const { body: template } = await owner.post('/v1/templates', {
+    name: 'Receipt',
+    subject: 'Receipt',
+    text: 'Paid.',
+  });
+  await owner.request('DELETE', `/v1/domains/${domain.id}`);
+  await service.request('POST', '/v1/webhooks', {
+    body: { url: 'https://hooks.acme.test/in', events: ['email.delivered'] },
+  });
+  const entries = (await log()).slice(0, 4);
+  assert.deepEqual(
+    entries.map(({ action, object_type, target_name }) => [action, object_type, target_name]),
+    [
+      ['createWebhook', 'webhook', 'https://hooks.acme.test/in'],
+      ['deleteDomain', 'domain', 'gone.test'],
+      ['createTemplate', 'template', 'Receipt'],
+      ['createDomain', 'domain', 'gone.test'],
+    ],
+  );
+  assert.equal(entries[2].target_id, template.id);
+});
+
+test('the log is filtered by action, object, person, target and time', async () => {
+  const { body: domain } = await owner.post('/v1/domains', { name: 'filtered.test' });
+  await owner.post(`/v1/domains/${domain.id}/verify`, {});
+  const read = async (query: string): Promise<Body[]> =>
+    (await owner.get(`/v1/audit_log?limit=100&${query}`)).body.data;
+  const ofTarget = await read(`target_id=${domain.id}`);
+  assert.deepEqual(
+    ofTarget.map(({ action }) => action),
+    ['verifyDomain', 'createDomain'],
+  );
+  const all = await log();
+  const same = async (query: string, keeps: (entry: Body) => boolean) => {
+    const [found, expected] = [await read(query), all.filter(keeps)];
+    assert.ok(expected.length > 0 && expected.length < all.length, query);
+    assert.deepEqual(found, expected, query);
+  };
+  await same('action=createDomain', ({ action }) => action === 'createDomain');
+  await same('object=account', ({ object_type: type }) => type === 'account');
+  const { member } = (await owner.get('/v1/session')).body;
+  await same(`actor_id=${member.id}`, ({ actor }) => actor.id === member.id);
+  const { created_at: at } = ofTarget[1]!;
+  await same(`from=${at}`, ({ created_at: time }) => time >= at);
+  await same(`to=${at}`, ({ created_at: time }) => time < at);
+  assertFailure(await owner.get('/v1/audit_log?object=cat'), 422, 'validation_error');
+});
+
 test('a target without an id is named: the host for bounces, and the day of an acknowledgement', async () => {
   const host = { name: 'Bounces.acme.test' };
   await owner.request('PUT', '/v1/operator/return-path-host', { body: host });
@@ -121,7 +173,7 @@ test('a link that a command makes is in the log', async () => {
     { action, actor, target_id, request_id },
     {
       action: 'makePasswordLink',
-      actor: { type: 'command', id: null, name: null },
+      actor: { type: 'command', id: null, name: null, member_name: null },
       target_id: id,
       request_id: null,
     },

@@ -8,6 +8,7 @@ import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
 import { ENDPOINTS, operatorResponses } from '../support/api-operations.ts';
 import { Browser, OWNER, currentCode, tokenOf } from '../support/browser.ts';
 import { Authenticator } from '../support/authenticator.ts';
+import { PROVIDER_TOKEN, startDnsProviderServer } from '../support/dns-provider-server.ts';
 import { startIdentityProvider } from '../support/identity-provider.ts';
 import type { ApiResponse, RequestOptions, Service } from '../support/service.ts';
 import { startService } from '../support/service.ts';
@@ -36,9 +37,13 @@ type Document = {
 };
 
 const idp = await startIdentityProvider();
+const dnsProvider = await startDnsProviderServer('hetzner', { 'published.test': [] });
 const service = await startService({
   env: {
     ...idp.env,
+    LETTERHAUS_DNS_PROVIDER: 'hetzner',
+    HCLOUD_TOKEN: PROVIDER_TOKEN,
+    LETTERHAUS_DNS_API_URL: dnsProvider.access.baseUrl ?? '',
     LETTERHAUS_PUBLIC_URL: 'https://mail.acme.test',
     LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
     LETTERHAUS_LIMIT_AUTH: '1000/60',
@@ -48,6 +53,7 @@ const service = await startService({
 after(async () => {
   await service[Symbol.asyncDispose]();
   await idp[Symbol.asyncDispose]();
+  await dnsProvider[Symbol.asyncDispose]();
 });
 idp.serve('https://mail.acme.test');
 
@@ -252,6 +258,7 @@ test('responses about emails, keys, domains and projects are as documented', asy
   await ask('updateApiKey', key, { body: { name: 'Documented' } });
   for (const id of ['listApiKeys', 'rotateApiKey', 'revokeApiKey']) await ask(id, key);
   const plain = 'listEvents getStats listProjects getLimits getHealth getReadiness getReceiptKey';
+  const plain = 'listEvents getStats listProjects getConnection getLimits getHealth getReadiness';
   for (const id of plain.split(' ')) await ask(id);
   const request = await waitFor(async () => (await ask('listRequests')).body.data[0], {
     what: 'the changes to be in the API log',
@@ -359,6 +366,8 @@ test('responses about sessions are as documented', async () => {
   await asks('removePasskey', passkey, { password });
   const changed = { current_password: password, password: 'a different passphrase' };
   await asks('changePassword', {}, changed);
+  const { body: domain } = await asks('createDomain', {}, { name: 'published.test' });
+  await asks('publishDomainRecords', domain, { dry_run: true });
   const { body: project } = await asks('createProject', {}, { name: 'Shop' });
   await asks('updateProject', project, { name: 'Store' });
   const jo = { email: 'jo@acme.test', role: 'viewer' };

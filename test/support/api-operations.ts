@@ -36,6 +36,8 @@ export const ENDPOINTS = `
   POST /v1/domains/{id}/verify
   POST /v1/domains/{id}/rotate-dkim
   POST /v1/domains/{id}/rotate-dkim/cancel
+  POST /v1/domains/{id}/publish
+  GET /v1/connection
   GET /v1/limits
   GET /v1/requests
   GET /v1/requests/{id}

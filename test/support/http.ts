@@ -149,6 +149,8 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       hostname: 'localhost',
       sources: [],
       inboundPort: null,
+      submissionPorts: [],
+      dnsProvider: null,
       shaping: DEFAULT_SHAPING,
     },
     secrets: new SecretBox('s'.repeat(32)),

@@ -105,10 +105,20 @@ async function useAudit({ db, sender }: Pick<Stage, 'db' | 'sender'>, organizati
     requestId: newId(),
   });
   for (const page of [PAGE, { ...PAGE, after: newId() }, { ...PAGE, before: sender.keyId }]) {
-    await audit.listAuditEvents(db, organizationId, page);
+    await audit.listAuditEvents(db, organizationId, { page, filter: ANY_ENTRY });
   }
+  await audit.findTargetName(db, organizationId, { projectId: sender.projectId, id: newId() });
   await audit.deleteOldAuditEvents(db, 500);
 }
+
+const ANY_ENTRY = {
+  actions: ['createDomain'],
+  actorId: null,
+  projectId: null,
+  target: null,
+  from: null,
+  to: null,
+};
 
 async function useTotp({ db }: Pick<Stage, 'db'>, memberId: string): Promise<void> {
   const [secret, code] = [Buffer.from('sealed'), Buffer.from(newId())];

@@ -5,9 +5,16 @@
  * Guarantee: the entry is stored before the response is sent, so a change that the client saw confirmed is in the log.
  * The entry is not in the transaction of the change: a crash between the two loses it.
  */
-import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
+import type {
+  FastifyReply,
+  FastifyRequest,
+  onSendHookHandler,
+  preHandlerHookHandler,
+  RouteOptions,
+} from 'fastify';
 import { networkOf } from '../../net/ip-addresses.ts';
-import { addAuditEvent, type AuditEvent } from './audit-store.ts';
+import { addAuditEvent, type AuditEvent, findTargetName } from './audit-store.ts';
+import { isId } from '../../database/ids.ts';
 import { findResponsibleOrganization } from '../members/member-store.ts';
 import { isLocalOperator, isFromLocalOperator } from '../../http/socket/local-operator.ts';
 import { LEAST_ROLES } from '../../http/roles.ts';
@@ -60,9 +67,13 @@ const PAYLOAD_CHARACTERS_MAX = 64 * 1024;
 
 /** Records changes by the routes that are registered after this call. The access checks are registered before. */
 export function auditChanges(app: App, services: Pick<HttpServices, 'db' | 'log'>): void {
+  app.decorateRequest('deletedName', null);
   app.addHook('onRoute', (route) => {
     const action = actionOf(route);
     if (action === null) return;
+    if (route.method === 'DELETE') {
+      route.preHandler = [...[route.preHandler ?? []].flat(), rememberName(action, services)];
+    }
     route.onSend = [...[route.onSend ?? []].flat(), recordAfter(action, services)];
   });
 }
@@ -73,6 +84,28 @@ function actionOf({ method, schema, config }: RouteOptions): string | null {
   const action = schema?.operationId ?? '';
   const isKnown = LEAST_ROLES.has(action) || SESSION_STARTS.includes(action);
   return isKnown && !CHANGES_NOTHING.has(action) ? action : null;
+}
+
+/** Reads the name of what the request deletes, while it is there. Without the name the entry has only the id. */
+function rememberName(
+  action: string,
+  { db, log }: Pick<HttpServices, 'db' | 'log'>,
+): preHandlerHookHandler {
+  return (request, _, done) => {
+    const { id } = request.params as { id?: string };
+    const actor = actorOf(request, action);
+    if (actor === null || id === undefined || !isId(id)) return done();
+    const { organizationId, projectId } = actor;
+    findTargetName(db, organizationId, { projectId, id })
+      .then((name) => {
+        request.deletedName = name;
+      })
+      .catch((error: unknown) => {
+        const { code } = error as { code?: string };
+        log.warn({ request_id: request.id, action, code }, 'the name of an object was not read');
+      })
+      .then(() => done(), done);
+  };
 }
 
 function recordAfter(
@@ -89,7 +122,8 @@ function recordAfter(
     const { ip, id: requestId } = request;
     const network = isFromLocalOperator(request) ? null : networkOf(ip);
     const target = targetOf(action, reply, payload);
-    const event = { action, ...actorFields, network, requestId, target };
+    const { deletedName: targetName } = request;
+    const event = { action, ...actorFields, network, requestId, target, targetName };
     findResponsibleOrganization(db, organizationId)
       .then((responsible) => addAuditEvent(db, responsible, event))
       .catch((error: unknown) => {
@@ -154,4 +188,11 @@ function targetOf(action: string, reply: FastifyReply, payload: unknown): string
   const readTarget = TARGETS.get(action);
   const target = readTarget === undefined ? (body.selection ?? body.id) : readTarget(request, body);
   return typeof target === 'string' ? target : null;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Name of the object that the request deletes. */
+    deletedName: string | null;
+  }
 }

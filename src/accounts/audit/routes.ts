@@ -1,6 +1,13 @@
 /** Routes of the audit log of an organization: its entries, by page. */
 import { z } from 'zod';
-import { ACTOR_TYPES, listAuditEvents, type StoredAuditEvent } from './audit-store.ts';
+import { AUDIT_OBJECTS, objectOfAction } from './audit-objects.ts';
+import {
+  ACTOR_TYPES,
+  type AuditFilter,
+  listAuditEvents,
+  type StoredAuditEvent,
+} from './audit-store.ts';
+import { LEAST_ROLES } from '../../http/roles.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   doc,
@@ -8,7 +15,7 @@ import {
   failures,
   idSchema,
   listOf,
-  pageQuery,
+  listQuery,
   time,
 } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -25,15 +32,47 @@ export function registerAuditRoutes(app: App, { db }: HttpServices): void {
       operationId: 'listAuditEvents',
       tags: ['Audit log'],
       security: BY_SESSION,
-      querystring: pageQuery,
+      querystring: auditQuery,
       response: { 200: auditList, ...failures(400, 404, 422) },
     },
     handler: async (request) => {
       const page = readPage(request.query);
       const { organizationId } = sessionOf(request);
-      return pageResponse(await listAuditEvents(db, organizationId, page), auditEventToWire);
+      const filter = filterFrom(request.query);
+      const found = await listAuditEvents(db, organizationId, { page, filter });
+      return pageResponse(found, auditEventToWire);
     },
   });
+}
+
+/** Actions that are no operations of members: those that begin a session, of commands, of the identity provider. */
+const OTHER_ACTIONS = [
+  'signIn',
+  'signInWithOidc',
+  'signInWithPasskey',
+  'createOwner',
+  'resetPassword',
+  'acceptInvitation',
+  'makeOwnerLink',
+  'makePasswordLink',
+  'removePasskeys',
+  'unlinkOidc',
+  'linkOidc',
+  'joinByOidc',
+];
+const ACTIONS = [...LEAST_ROLES.keys(), ...OTHER_ACTIONS];
+
+function filterFrom(query: z.output<typeof auditQuery>): AuditFilter {
+  const { action, object, actor_id: actorId, project_id: projectId, target_id: target } = query;
+  const ofObject = ACTIONS.filter((name) => objectOfAction(name) === object);
+  return {
+    actions: action !== undefined ? [action] : object !== undefined ? ofObject : null,
+    actorId: actorId ?? null,
+    projectId: projectId ?? null,
+    target: target ?? null,
+    from: query.from === undefined ? null : new Date(query.from),
+    to: query.to === undefined ? null : new Date(query.to),
+  };
 }
 
 function auditEventToWire(event: StoredAuditEvent) {
@@ -41,15 +80,36 @@ function auditEventToWire(event: StoredAuditEvent) {
     object: 'audit_event' as const,
     id: event.id,
     action: event.action,
-    actor: { type: event.actorType, id: event.actorId, name: event.actorName },
+    object_type: objectOfAction(event.action),
+    actor: {
+      type: event.actorType,
+      id: event.actorId,
+      name: event.actorName,
+      member_name: event.memberName,
+    },
     project_id: event.projectId,
     environment: event.environment,
     target_id: event.target,
+    target_name: event.targetName,
     network: event.network,
     request_id: event.requestId,
     created_at: event.createdAt.toISOString(),
   };
 }
+
+const TARGET = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+const timeOf = (description: string) =>
+  doc(z.iso.datetime({ offset: true }).optional(), description, '2026-11-21T08:30:00.123Z');
+
+const auditQuery = listQuery({
+  action: doc(z.string().max(100).optional(), 'Returns only this action.', 'deleteDomain'),
+  object: doc(z.enum(AUDIT_OBJECTS).optional(), 'Returns only changes of such objects.', 'domain'),
+  actor_id: doc(z.uuid().optional(), 'Returns only changes by this member or key.', TARGET),
+  project_id: doc(z.uuid().optional(), 'Returns only changes in this project.', TARGET),
+  target_id: doc(z.string().max(400).optional(), 'Returns only changes of this object.', TARGET),
+  from: timeOf('Returns only changes at this time or later.'),
+  to: timeOf('Returns only changes before this time.'),
+});
 
 const auditEvent = z
   .object({
@@ -61,6 +121,7 @@ const auditEvent = z
         '`makePasswordLink`.',
       examples: ['deleteDomain'],
     }),
+    object_type: z.enum(AUDIT_OBJECTS).describe('What was changed.'),
     actor: z.object({
       type: z.enum(ACTOR_TYPES).describe('Type of the actor.'),
       id: idSchema('Id of the member or key, or null for a command.').nullable(),
@@ -68,6 +129,11 @@ const auditEvent = z
         z.string().nullable(),
         'Address of the member or name of the key at that time.',
         'jo@acme.com',
+      ),
+      member_name: doc(
+        z.string().nullable(),
+        'Current name of the member, or null for others and after removal.',
+        'Jo Meier',
       ),
     }),
     project_id: idSchema('The project, or null for a change of the organization.').nullable(),
@@ -77,6 +143,12 @@ const auditEvent = z
       'Id of the changed object. A suppression has its address, the return path host its name, and a ' +
         'reconciliation its day.',
       '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
+    ),
+    target_name: doc(
+      z.string().nullable(),
+      'Name of the object at that time: a domain, a key, the URL of a webhook, the address of a member. ' +
+        'Null for objects without a name.',
+      'acme.com',
     ),
     network: doc(
       z.string().nullable(),
