@@ -266,6 +266,88 @@ export type AuditEventList = {
   has_more: boolean;
 };
 
+/** Everything known about the delivery of an email, signed by the installation. */
+export type CaseFile = {
+  object: 'case_file';
+  version: 1;
+  signer: {
+    algorithm: 'Ed25519';
+    /** Public key of Ed25519: 32 octets in base64. */
+    public_key: string;
+    /** SHA-256 of the public key, in base64 without padding, after `SHA256:`. */
+    fingerprint: string;
+  };
+  /** Time of the file. */
+  made_at: string;
+  installation: {
+    /** Name of the machine in HELO. */
+    hostname: string;
+    /** Public URL, or null without one. */
+    url: string | null;
+  };
+  /** The only recipient, or null for all. */
+  recipient: string | null;
+  email: CaseFileEmail;
+  /** Events, oldest first. The `attempt` of an event has what was true at that time: server, address, TLS, dialogue and the SHA-256 of the message. */
+  events: TimelineEvent[];
+  /** False when the email has more than 1,000 events. */
+  events_complete: boolean;
+  /** DNS and authentication at the time of the file. */
+  diagnosis: Diagnosis;
+  /** Message of the first recipient in the file, or null after the retention of content. */
+  message: {
+    recipient: string;
+    size: number;
+    sha256: string;
+    /** Header with its signatures, as sent. */
+    header: string;
+  } | null;
+  /** Signature over the canonical JSON (RFC 8785) of all other members, in base64. */
+  signature: string;
+};
+
+/** The email, with hashes instead of its content. */
+export type CaseFileEmail = {
+  object: 'email';
+  /** The email. */
+  id: string;
+  /** Message-ID header, with its angle brackets. */
+  message_id: string;
+  from: string;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  reply_to: string[];
+  subject: string;
+  status: EmailStatus;
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'certificate.not_issued' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'doctor.red' | 'doctor.yellow';
+  /** Time of acceptance. */
+  created_at: string;
+  /** Scheduled time of sending, or null for at once. */
+  scheduled_at: string | null;
+  /** Time at which the first recipient received the email, or null before. */
+  sent_at: string | null;
+  /** Time at which the last recipient reached its final status, or null before. */
+  completed_at: string | null;
+  tags: Array<{
+    name: string;
+    value: string;
+  }>;
+  metadata: Record<string, string>;
+  /** Environment. `live` delivers mail. `test` simulates every delivery. */
+  environment: 'live' | 'test';
+  /** Tracking of the email or its domain. Both fields are false after the retention of content. */
+  tracking: {
+    opens: boolean;
+    clicks: boolean;
+  };
+  recipients: Recipient[];
+  /** SHA-256 of the html of the email in hex, or null without one. */
+  html_sha256: string | null;
+  /** SHA-256 of the text of the email in hex, or null without one. */
+  text_sha256: string | null;
+};
+
 export type Connection = {
   object: 'connection';
   /** Address of the API, without a trailing slash. */
@@ -987,6 +1069,10 @@ export type EmailWebhookDelivery = {
   id: string;
   /** Type of the event. */
   type: string;
+  /** Email of the event, or null when it concerns no email. */
+  email_id: string | null;
+  /** Recipient of the event, or the only recipient of its email, or null. */
+  recipient: string | null;
   /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
   /** Number of attempts so far. */
@@ -2048,6 +2134,31 @@ export type Reason = {
   advice: string;
 };
 
+/** Key of the installation that signs case files. */
+export type ReceiptKey = {
+  object: 'receipt_key';
+  algorithm: 'Ed25519';
+  /** Public key of Ed25519: 32 octets in base64. */
+  public_key: string;
+  /** SHA-256 of the public key, in base64 without padding, after `SHA256:`. */
+  fingerprint: string;
+  /** Time at which the key was made. */
+  created_at: string;
+  /** The public key as PEM. */
+  public_key_pem: string;
+  /** Earlier keys, for the files that they signed. */
+  retired: Array<{
+    /** Public key of Ed25519: 32 octets in base64. */
+    public_key: string;
+    /** SHA-256 of the public key, in base64 without padding, after `SHA256:`. */
+    fingerprint: string;
+    /** Time at which the key was made. */
+    created_at: string;
+    /** Time since which it signs nothing. */
+    retired_at: string;
+  }>;
+};
+
 export type Recipient = {
   address: string;
   kind: 'to' | 'cc' | 'bcc';
@@ -2955,6 +3066,21 @@ export type Webhook = {
   disabled_reason: string | null;
   /** Time since which all attempts have failed, or null when it is not failing. */
   failing_since: string | null;
+  /** Number of failed attempts since `failing_since`. */
+  failures: number;
+  /** The last failed attempt, or null when the webhook is not failing. */
+  last_failure: {
+    /** Time of the attempt. */
+    at: string;
+    /** HTTP status of the response, or null without one. */
+    status: number | null;
+    /** First 200 characters of the response, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+  } | null;
+  /** Time before which the service attempts no delivery, after failures in a row, or null. */
+  suspended_until: string | null;
   /** Time of registration. */
   created_at: string;
 };
@@ -2981,6 +3107,10 @@ export type WebhookDelivery = {
   id: string;
   /** Type of the event. */
   type: string;
+  /** Email of the event, or null when it concerns no email. */
+  email_id: string | null;
+  /** Recipient of the event, or the only recipient of its email, or null. */
+  recipient: string | null;
   /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
   /** Number of attempts so far. */
@@ -3011,6 +3141,10 @@ export type WebhookDeliveryDetail = {
   id: string;
   /** Type of the event. */
   type: string;
+  /** Email of the event, or null when it concerns no email. */
+  email_id: string | null;
+  /** Recipient of the event, or the only recipient of its email, or null. */
+  recipient: string | null;
   /** Status of the delivery. It is `pending` until a 2xx response or the last retry. */
   status: 'pending' | 'delivered' | 'failed';
   /** Number of attempts so far. */
@@ -3059,7 +3193,7 @@ export type WebhookDeliveryList = {
   data: WebhookDelivery[];
   /** True when the list continues in this direction. */
   has_more: boolean;
-  /** Position of the search, to pass as `after` when the list continues. One call searches at most 50,000 deliveries with `type`, or with the `status` `pending` or `delivered`. */
+  /** Position of the search, to pass as `after` when the list continues. One call searches at most 50,000 deliveries with a filter other than `status=failed`, `email_id` and `recipient`. */
   scanned_until: string | null;
 };
 
@@ -3104,6 +3238,70 @@ export type WebhookReplayCreation = {
   status?: 'pending' | 'delivered' | 'failed' | undefined;
 };
 
+export type WebhookSelection = {
+  /** Ids of the deliveries, at most 500. */
+  ids: string[];
+};
+
+export type WebhookSelectionReplay = {
+  object: 'webhook_selection_replay';
+  /** Number of deliveries that are queued. Unknown ids, and deliveries that are being sent, are not. */
+  queued: number;
+};
+
+export type WebhookStatistics = {
+  object: 'webhook_statistics';
+  /** Start of the period. */
+  since: string;
+  /** End of the period. */
+  until: string;
+  /** Number of deliveries with a 2xx response. */
+  delivered: number;
+  /** Number of failed deliveries, and of pending ones whose last attempt failed. */
+  failed: number;
+  /** Number of deliveries without an attempt. */
+  waiting: number;
+  /** True when the period has more than 20,000 deliveries. The statistics are then of the newest 20,000. */
+  is_partial: boolean;
+  /** Response time that 95 % of the deliveries do not exceed, or null without a response. */
+  latency_p95_ms: number | null;
+  /** Number of deliveries that wait for an attempt now, whatever the period. 10,001 means more than 10,000. */
+  pending: number;
+  /** Due time of the next attempt, or null when none waits. */
+  next_attempt_at: string | null;
+  /** All intervals of the period, oldest first. */
+  intervals: Array<{
+    /** Start of the interval. */
+    at: string;
+    delivered: number;
+    failed: number;
+    waiting: number;
+  }>;
+  /** Failures by last response, the most frequent first, at most 20. Numbers in a response make no difference. */
+  failures: Array<{
+    /** HTTP status of the response, or null without one. */
+    status: number | null;
+    /** First 200 characters of the newest of these responses, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+    deliveries: number;
+    /** Number of attempts of these deliveries. */
+    attempts: number;
+    /** Time of their first attempt. */
+    first_at: string;
+    /** Time of their last attempt. */
+    last_at: string;
+    /** The newest of these deliveries. */
+    delivery_id: string;
+  }>;
+};
+
+export type WebhookTestRequest = {
+  /** Type of the event. Its data is an example. Default: `webhook.test`. */
+  type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'suppression.added' | 'suppression.removed' | undefined;
+};
+
 export type WebhookWithSecret = {
   object: 'webhook';
   /** The webhook. */
@@ -3118,6 +3316,21 @@ export type WebhookWithSecret = {
   disabled_reason: string | null;
   /** Time since which all attempts have failed, or null when it is not failing. */
   failing_since: string | null;
+  /** Number of failed attempts since `failing_since`. */
+  failures: number;
+  /** The last failed attempt, or null when the webhook is not failing. */
+  last_failure: {
+    /** Time of the attempt. */
+    at: string;
+    /** HTTP status of the response, or null without one. */
+    status: number | null;
+    /** First 200 characters of the response, or null without a response. */
+    answer: string | null;
+    /** Reason why there was no usable response, or null. */
+    error: string | null;
+  } | null;
+  /** Time before which the service attempts no delivery, after failures in a row, or null. */
+  suspended_until: string | null;
   /** Time of registration. */
   created_at: string;
   /** Secret to verify signatures (Standard Webhooks). It is returned only here. */
@@ -3231,6 +3444,21 @@ export type Operations = {
     query: Record<never, never>;
     body: EmailSharing;
     result: SharedEmail;
+  };
+  /** Download the case file of an email */
+  getEmailCaseFile: {
+    query: {
+      /** Only this recipient. The file then names no other one. The default is all. */
+      recipient?: string | undefined;
+    };
+    body: undefined;
+    result: CaseFile;
+  };
+  /** Get the key that signs case files */
+  getReceiptKey: {
+    query: Record<never, never>;
+    body: undefined;
+    result: ReceiptKey;
   };
   /** Read the stream of events */
   listEvents: {
@@ -3439,7 +3667,7 @@ export type Operations = {
   /** Test a webhook */
   testWebhook: {
     query: Record<never, never>;
-    body: undefined;
+    body: WebhookTestRequest;
     result: WebhookDeliveryDetail;
   };
   /** List deliveries of a webhook */
@@ -3455,6 +3683,16 @@ export type Operations = {
       status?: 'pending' | 'delivered' | 'failed' | undefined;
       /** Returns only deliveries of this type of event. */
       type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'certificate.not_issued' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'doctor.red' | 'doctor.yellow' | 'webhook.test' | undefined;
+      /** Returns only deliveries whose last attempt got this HTTP status (`500`), a status of this class (`5xx`), or no response (`none`). */
+      code?: string | undefined;
+      /** Returns only events from this time on. */
+      since?: string | undefined;
+      /** Returns only events before this time. */
+      until?: string | undefined;
+      /** Returns only events of this email, at most the newest 1,000. */
+      email_id?: string | undefined;
+      /** Returns only events about this recipient, of the newest 500 emails to the address. */
+      recipient?: string | undefined;
     };
     body: undefined;
     result: WebhookDeliveryList;
@@ -3464,6 +3702,25 @@ export type Operations = {
     query: Record<never, never>;
     body: undefined;
     result: WebhookDeliveryDetail;
+  };
+  /** Get statistics of a webhook */
+  getWebhookStatistics: {
+    query: {
+      /** Start of the period. Default: 24 hours before its end. */
+      since?: string | undefined;
+      /** End of the period. Default: now. */
+      until?: string | undefined;
+      /** Number of intervals of equal length. */
+      intervals?: number | undefined;
+    };
+    body: undefined;
+    result: WebhookStatistics;
+  };
+  /** Replay some deliveries */
+  replayWebhookDeliveries: {
+    query: Record<never, never>;
+    body: WebhookSelection;
+    result: WebhookSelectionReplay;
   };
   /** Replay a delivery */
   replayWebhookDelivery: {
@@ -3984,6 +4241,8 @@ export const OPERATIONS = {
   downloadEmailAttachment: ['GET', '/v1/emails/{id}/attachments/{number}'],
   listEmailWebhookDeliveries: ['GET', '/v1/emails/{id}/webhook-deliveries'],
   shareEmail: ['POST', '/v1/emails/{id}/share'],
+  getEmailCaseFile: ['GET', '/v1/emails/{id}/case-file'],
+  getReceiptKey: ['GET', '/v1/receipt-key'],
   listEvents: ['GET', '/v1/events'],
   getRecipientLog: ['GET', '/v1/recipients/{address}/log'],
   getStats: ['GET', '/v1/stats'],
@@ -4013,6 +4272,8 @@ export const OPERATIONS = {
   testWebhook: ['POST', '/v1/webhooks/{id}/test'],
   listWebhookDeliveries: ['GET', '/v1/webhooks/{id}/deliveries'],
   getWebhookDelivery: ['GET', '/v1/webhooks/{id}/deliveries/{delivery_id}'],
+  getWebhookStatistics: ['GET', '/v1/webhooks/{id}/statistics'],
+  replayWebhookDeliveries: ['POST', '/v1/webhooks/{id}/deliveries/replay'],
   replayWebhookDelivery: ['POST', '/v1/webhooks/{id}/deliveries/{delivery_id}/replay'],
   replayWebhook: ['POST', '/v1/webhooks/{id}/replay'],
   getWebhookReplay: ['GET', '/v1/webhooks/{id}/replays/{replay_id}'],

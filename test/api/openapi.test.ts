@@ -257,8 +257,8 @@ test('responses about emails, keys, domains and projects are as documented', asy
   await ask('getCurrentApiKey', {}, { key: key.key });
   await ask('updateApiKey', key, { body: { name: 'Documented' } });
   for (const id of ['listApiKeys', 'rotateApiKey', 'revokeApiKey']) await ask(id, key);
-  const plain = 'listEvents getStats listProjects getLimits getHealth getReadiness getReceiptKey';
-  const plain = 'listEvents getStats listProjects getConnection getLimits getHealth getReadiness';
+  const plain =
+    'listEvents getStats listProjects getConnection getLimits getHealth getReadiness getReceiptKey';
   for (const id of plain.split(' ')) await ask(id);
   const request = await waitFor(async () => (await ask('listRequests')).body.data[0], {
     what: 'the changes to be in the API log',
