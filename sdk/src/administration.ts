@@ -1,5 +1,5 @@
 /** Resources about projects, people, the service and its installation. A sending application rarely needs them. */
-import { Resource } from './resource.ts';
+import { type ChangeOptions, conditionOf, Resource } from './resource.ts';
 import type { Body, Query, Result } from './transport.ts';
 
 export class Projects extends Resource {
@@ -11,8 +11,8 @@ export class Projects extends Resource {
     return this.call('createProject', {}, { name });
   }
 
-  rename(id: string, name: string) {
-    return this.call('updateProject', { id }, { name });
+  rename(id: string, name: string, options?: ChangeOptions) {
+    return this.call('updateProject', { id }, { name }, conditionOf(options));
   }
 
   /** Address and SMTP ports of the service. */
@@ -34,12 +34,12 @@ export class Members extends Resource {
     return this.pages('listMembers', { query });
   }
 
-  update(id: string, change: Body<'updateMember'>) {
-    return this.call('updateMember', { id }, change);
+  update(id: string, change: Body<'updateMember'>, options?: ChangeOptions) {
+    return this.call('updateMember', { id }, change, conditionOf(options));
   }
 
-  remove(id: string) {
-    return this.call('removeMember', { id });
+  remove(id: string, options?: ChangeOptions) {
+    return this.call('removeMember', { id }, undefined, conditionOf(options));
   }
 
   invitations() {
@@ -139,8 +139,12 @@ export class Operator extends Resource {
     return this.call('getProjectSettings', { id });
   }
 
-  updateProjectSettings(id: string, change: Body<'updateProjectSettings'>) {
-    return this.call('updateProjectSettings', { id }, change);
+  updateProjectSettings(
+    id: string,
+    change: Body<'updateProjectSettings'>,
+    options?: ChangeOptions,
+  ) {
+    return this.call('updateProjectSettings', { id }, change, conditionOf(options));
   }
 
   /** A large queue needs several calls: pass `next` of the result as `from`. */

@@ -56,6 +56,8 @@ export type ApiKey = {
   last_used_at: string | null;
   /** What prevents the key from sending, such as a domain that the project does not have. */
   warnings: string[];
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type ApiKeyChange = {
@@ -132,6 +134,8 @@ export type ApiKeyWithSecret = {
   last_used_at: string | null;
   /** What prevents the key from sending, such as a domain that the project does not have. */
   warnings: string[];
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
   /** The secret key. It is returned only here. */
   key: string;
 };
@@ -400,6 +404,8 @@ export type CurrentApiKey = {
   last_used_at: string | null;
   /** What prevents the key from sending, such as a domain that the project does not have. */
   warnings: string[];
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
   project: {
     /** The project of the key. */
     id: string;
@@ -688,6 +694,8 @@ export type Domain = {
     about: 'dkim' | 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
     message: string;
   }>;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
   /** Number of recipients that wait for mail of this domain. Absent without `waiting=true` in the query. */
   waiting?: number | undefined;
 };
@@ -1514,6 +1522,8 @@ export type Member = {
   created_at: string;
   /** Time of the last sign-in, or null before the first. */
   last_signed_in_at: string | null;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type MemberChange = {
@@ -1716,6 +1726,8 @@ export type Project = {
     domain: string;
     message: string;
   }>;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type ProjectList = {
@@ -1812,6 +1824,8 @@ export type ProjectSettings = {
     /** One sentence that says what is wrong and what to do. */
     message: string;
   }>;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type ProjectSettingsChange = {
@@ -2427,6 +2441,8 @@ export type RotatedApiKey = {
   last_used_at: string | null;
   /** What prevents the key from sending, such as a domain that the project does not have. */
   warnings: string[];
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
   /** The secret key. It is returned only here. */
   key: string;
   replaces: {
@@ -2795,7 +2811,7 @@ export type Template = {
   variables: TemplateVariable[];
   /** Time of the first publication, or null for a draft. */
   published_at: string | null;
-  /** Tag of the current state of the template, which every change replaces. Send it as `If-Match` with a change. */
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
   etag: string;
 };
 
@@ -3083,6 +3099,8 @@ export type Webhook = {
   suspended_until: string | null;
   /** Time of registration. */
   created_at: string;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type WebhookChange = {
@@ -3333,6 +3351,8 @@ export type WebhookWithSecret = {
   suspended_until: string | null;
   /** Time of registration. */
   created_at: string;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
   /** Secret to verify signatures (Standard Webhooks). It is returned only here. */
   signing_secret: string;
 };

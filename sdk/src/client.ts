@@ -21,7 +21,7 @@ import type {
 import { attachmentsOf, type AttachmentToSend } from './attachments.ts';
 import { type StreamOptions, streamEvents } from './event-stream.ts';
 import type { StreamEvent } from './events.ts';
-import { Resource } from './resource.ts';
+import { type ChangeOptions, conditionOf, Resource } from './resource.ts';
 import {
   type Body,
   type CallOptions,
@@ -40,11 +40,6 @@ export type EmailToSend = Omit<EmailCreation, 'attachments'> & {
 export type SendOptions = CallOptions & {
   /** A key sends only once within 24 hours. By default each call has a new one. */
   idempotencyKey?: string | undefined;
-};
-
-export type ChangeOptions = {
-  /** The `etag` of the object that was read. The service refuses the change with 412 if the object differs. */
-  ifMatch?: string | undefined;
 };
 
 export type BatchOptions = SendOptions & {
@@ -277,12 +272,12 @@ class Domains extends Resource {
     return this.transport.json('getDomain', { path: { id }, query });
   }
 
-  update(id: string, change: Body<'updateDomain'>) {
-    return this.call('updateDomain', { id }, change);
+  update(id: string, change: Body<'updateDomain'>, options?: ChangeOptions) {
+    return this.call('updateDomain', { id }, change, conditionOf(options));
   }
 
-  delete(id: string) {
-    return this.call('deleteDomain', { id });
+  delete(id: string, options?: ChangeOptions) {
+    return this.call('deleteDomain', { id }, undefined, conditionOf(options));
   }
 
   /** Looks up the records now. */
@@ -320,12 +315,12 @@ class Webhooks extends Resource {
     return this.call('getWebhook', { id });
   }
 
-  update(id: string, change: Body<'updateWebhook'>) {
-    return this.call('updateWebhook', { id }, change);
+  update(id: string, change: Body<'updateWebhook'>, options?: ChangeOptions) {
+    return this.call('updateWebhook', { id }, change, conditionOf(options));
   }
 
-  delete(id: string) {
-    return this.call('deleteWebhook', { id });
+  delete(id: string, options?: ChangeOptions) {
+    return this.call('deleteWebhook', { id }, undefined, conditionOf(options));
   }
 
   /** For 24 hours, requests have the signatures of both secrets. */
@@ -437,14 +432,12 @@ class Templates extends Resource {
     return this.call('getTemplate', { id });
   }
 
-  /** With `ifMatch`, the `etag` of the template that you have read, a change by somebody else is not overwritten. */
-  update(id: string, change: Body<'updateTemplate'>, { ifMatch }: ChangeOptions = {}) {
-    const headers = ifMatch === undefined ? undefined : { 'if-match': ifMatch };
-    return this.call('updateTemplate', { id }, change, headers);
+  update(id: string, change: Body<'updateTemplate'>, options?: ChangeOptions) {
+    return this.call('updateTemplate', { id }, change, conditionOf(options));
   }
 
-  delete(id: string) {
-    return this.call('deleteTemplate', { id });
+  delete(id: string, options?: ChangeOptions) {
+    return this.call('deleteTemplate', { id }, undefined, conditionOf(options));
   }
 
   versions(id: string) {
@@ -455,8 +448,8 @@ class Templates extends Resource {
     return this.call('getTemplateVersion', { id, version });
   }
 
-  publish(id: string, which: Body<'publishTemplate'> = {}) {
-    return this.call('publishTemplate', { id }, which);
+  publish(id: string, which: Body<'publishTemplate'> = {}, options?: ChangeOptions) {
+    return this.call('publishTemplate', { id }, which, conditionOf(options));
   }
 
   /** Translates Handlebars or the syntax of Resend. Stores nothing. */
@@ -484,12 +477,12 @@ class ApiKeys extends Resource {
     return this.pages('listApiKeys', { query });
   }
 
-  update(id: string, change: Body<'updateApiKey'>) {
-    return this.call('updateApiKey', { id }, change);
+  update(id: string, change: Body<'updateApiKey'>, options?: ChangeOptions) {
+    return this.call('updateApiKey', { id }, change, conditionOf(options));
   }
 
-  revoke(id: string) {
-    return this.call('revokeApiKey', { id });
+  revoke(id: string, options?: ChangeOptions) {
+    return this.call('revokeApiKey', { id }, undefined, conditionOf(options));
   }
 
   /** Creates a new key with the same rights. `rotation` sets when the old one ends. */

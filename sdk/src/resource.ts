@@ -2,6 +2,19 @@
 import { type Page, Pages } from './pages.ts';
 import type { Body, OperationId, Query, Result, Transport } from './transport.ts';
 
+export type ChangeOptions = {
+  /**
+   * The `etag` of the object that you have read. The service refuses the change with 412 if somebody has changed the
+   * object since, so that it overwrites nothing unseen.
+   */
+  ifMatch?: string | undefined;
+};
+
+/** Returns the header with which the service makes a change on this condition. */
+export function conditionOf({ ifMatch }: ChangeOptions = {}): Record<string, string> | undefined {
+  return ifMatch === undefined ? undefined : { 'if-match': ifMatch };
+}
+
 export class Resource {
   protected readonly transport: Transport;
 

@@ -294,10 +294,10 @@ function domainKeyOf(
 
 const FIND_FOR_UPDATE = `${FIND} for update`;
 
-/** Finds a domain and locks its row, so that two checks do not report one change twice. */
+/** Finds a domain and locks its row until the transaction ends, so that two changes of it follow one another. */
 export async function lockDomain(
   tx: Queryable,
-  scope: Scope,
+  scope: DomainScope,
   id: string,
 ): Promise<StoredDomain | null> {
   return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, domainKeyOf(scope, id)))[0] ?? null;

@@ -9,7 +9,8 @@
  * No transaction is open during DNS queries (domain-check.ts).
  */
 import type { AuthenticationFinding } from '../core/dns-findings.ts';
-import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import { ANY_STATE, type IsExpected } from '../core/entity-tag.ts';
+import { CHANGED_SINCE, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { DomainScope, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import {
@@ -43,6 +44,7 @@ import {
   findDomain,
   insertDomain,
   listDomains,
+  lockDomain,
   loadSigningKeys,
   lockDomainsOfProject,
   type NewDomain,
@@ -50,8 +52,9 @@ import {
   type StoredDomain,
 } from './domain-store.ts';
 import { isId } from '../database/ids.ts';
+import { tagOfDomain } from './wire.ts';
 import type { Page, PageResult } from '../database/page.ts';
-import type { Database } from '../database/database.ts';
+import type { Database, Queryable } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-box.ts';
 import { markUnusable, unmarkUnusable } from '../secrets/unusable-store.ts';
 
@@ -103,10 +106,15 @@ export class DomainService {
     scope: DomainScope,
     id: string,
     change: DomainChange,
+    isExpected = ANY_STATE,
   ): Promise<StoredDomain | Refusal> {
     const refusal = this.refuseChange(scope, change);
     if (refusal !== null) return refusal;
-    return (isId(id) ? await changeDomain(this.#db, scope, { id, ...change }) : null) ?? NO_DOMAIN;
+    return this.#db.transaction(async (tx) => {
+      const current = await lockExpected(tx, scope, { id, isExpected });
+      if (isRefusal(current)) return current;
+      return (await changeDomain(tx, scope, { id, ...change })) ?? NO_DOMAIN;
+    });
   }
 
   /** Looks up the records now and returns the result. A missing record is not an error. */
@@ -153,16 +161,27 @@ export class DomainService {
   }
 
   /** Removes the domain at once. Queued recipients end as failed. */
-  async delete(scope: DomainScope, id: string): Promise<StoredDomain | Refusal> {
-    if (!isId(id)) return NO_DOMAIN;
-    const deleted = await this.#db.transaction(async (tx) => {
+  delete(scope: DomainScope, id: string, isExpected = ANY_STATE): Promise<StoredDomain | Refusal> {
+    return this.#db.transaction(async (tx) => {
+      const current = await lockExpected(tx, scope, { id, isExpected });
+      if (isRefusal(current)) return current;
       const domain = await deleteDomain(tx, scope, id);
-      if (domain) await recordDomainEvent(tx, 'domain.deleted', domain);
-      if (domain) await clearDegraded(tx, domain, 'The domain was removed.');
+      if (domain === null) return NO_DOMAIN;
+      await recordDomainEvent(tx, 'domain.deleted', domain);
+      await clearDegraded(tx, domain, 'The domain was removed.');
       return domain;
     });
-    return deleted ?? NO_DOMAIN;
   }
+}
+
+async function lockExpected(
+  tx: Queryable,
+  scope: DomainScope,
+  { id, isExpected }: { id: string; isExpected: IsExpected },
+): Promise<StoredDomain | Refusal> {
+  const current = isId(id) ? await lockDomain(tx, scope, id) : null;
+  if (current === null) return NO_DOMAIN;
+  return isExpected(tagOfDomain(current)) ? current : CHANGED_SINCE;
 }
 
 /** Refuses tracking if links in live mail would have no https address that recipients can reach. */

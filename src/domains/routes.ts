@@ -8,13 +8,17 @@ import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
 import { pageResponse, readPage } from '../http/list-pages.ts';
 import {
   doc,
+  entityTag,
   environment,
+  expectedBy,
   failures,
   idParams,
   idSchema,
   listOf,
   optional,
   pageQuery,
+  preconditionHeaders,
+  tagged,
   time,
 } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
@@ -95,8 +99,9 @@ function registerGet(app: App, { domains }: HttpServices): void {
       const { id } = request.params;
       const found = await domains.get(caller, id);
       if (isRefusal(found)) return refuse(reply, found);
-      if (request.query.waiting !== 'true') return domainToWire(found);
-      return { ...domainToWire(found), waiting: await domains.countWaiting(caller, id) };
+      const shown = tagged(reply, domainToWire(found));
+      if (request.query.waiting !== 'true') return shown;
+      return { ...shown, waiting: await domains.countWaiting(caller, id) };
     },
   });
 }
@@ -111,18 +116,20 @@ function registerChange(app: App, { domains }: HttpServices): void {
       operationId: 'updateDomain',
       tags: TAGS,
       params,
+      headers: preconditionHeaders,
       body: domainChange,
-      response: { 200: domain, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: domain, ...failures(400, 404, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       const { tls: mode, tracking } = request.body;
       const { opens, clicks } = tracking ?? {};
-      const changed = await domains.change(callerOf(request), id, {
+      const change = {
         tls: mode ?? undefined,
         tracking: { opens: opens ?? undefined, clicks: clicks ?? undefined },
-      });
-      return isRefusal(changed) ? refuse(reply, changed) : domainToWire(changed);
+      };
+      const changed = await domains.change(callerOf(request), id, change, expectedBy(request));
+      return isRefusal(changed) ? refuse(reply, changed) : tagged(reply, domainToWire(changed));
     },
   });
 }
@@ -137,13 +144,14 @@ function registerRemove(app: App, { domains }: HttpServices): void {
       operationId: 'deleteDomain',
       tags: TAGS,
       params,
-      response: { 200: domainDeleted, ...failures(404) },
+      headers: preconditionHeaders,
+      response: { 200: domainDeleted, ...failures(404, 412) },
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { id } = request.params;
       const waiting = isId(id) ? await domains.countWaiting(caller, id) : 0;
-      const removed = await domains.delete(caller, id);
+      const removed = await domains.delete(caller, id, expectedBy(request));
       if (isRefusal(removed)) return refuse(reply, removed);
       return { object: 'domain' as const, id, deleted: true as const, waiting };
     },
@@ -320,6 +328,7 @@ const domain = z
         message: z.string().meta({ examples: ['Publish a DMARC record at _dmarc.acme.com.'] }),
       }),
     ),
+    etag: entityTag,
     waiting: waitingCount
       .optional()
       .describe(

@@ -1,4 +1,5 @@
 /** Sending domains as the API and events return them, with advice. */
+import { entityTagOf } from '../core/entity-tag.ts';
 import { describeAlert } from '../reputation/alert.ts';
 import type { Advice } from './dns/advice.ts';
 import type { CheckedRecord } from './dns/records.ts';
@@ -35,7 +36,15 @@ export function domainToWire(domain: StoredDomain) {
       ...(domain.advice as Advice[]),
       ...domain.alerts.map(reputationAdvice),
     ],
+    etag: tagOfDomain(domain),
   };
+}
+
+/** Changes with the settings and the keys, and not with the results of checks. */
+export function tagOfDomain(domain: StoredDomain): string {
+  const { id, tls, trackOpens, trackClicks, rsaSelector, nextKeys } = domain;
+  const next = nextKeys?.rsaSelector ?? null;
+  return entityTagOf({ id, tls, trackOpens, trackClicks, rsaSelector, next });
 }
 
 function adviseUnusable({ isKeyUnusable }: StoredDomain): { about: 'dkim'; message: string }[] {

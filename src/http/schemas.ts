@@ -1,6 +1,7 @@
 /** Schemas that several routes share: times, ids, pages, failures, preconditions. */
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { ANY_STATE, type IsExpected } from '../core/entity-tag.ts';
 
 const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 const EXAMPLE_TIME = '2026-11-21T08:30:00.123Z';
@@ -186,11 +187,24 @@ export const preconditionHeaders = z.object({
     }),
 });
 
-/** Returns whether the request allows a change of the object with this tag. Without `If-Match` it allows any. */
-export function isExpectedBy({ headers }: Pick<FastifyRequest, 'headers'>, tag: string): boolean {
+/** Returns the test of a change: which states of its object the request allows it to replace. */
+export function expectedBy({ headers }: Pick<FastifyRequest, 'headers'>): IsExpected {
   const expected = headers['if-match'];
-  if (expected === undefined) return true;
+  if (expected === undefined) return ANY_STATE;
   // A weak tag matches nothing, because it does not stand for the exact state (§8.8.3.2).
   const tags = expected.split(',').map((one) => one.trim());
-  return tags.includes('*') || tags.includes(tag);
+  return (tag) => tags.includes('*') || tags.includes(tag);
+}
+
+/** Field of an object that several people change. */
+export const entityTag = z.string().meta({
+  description:
+    'Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change.',
+  examples: ['"Zk3mQ0sV8n1bT5yXc7uJ2w"'],
+});
+
+/** Returns the object for the response, with its tag in the header `ETag`. */
+export function tagged<Shown extends { etag: string }>(reply: FastifyReply, shown: Shown): Shown {
+  reply.header('etag', shown.etag);
+  return shown;
 }

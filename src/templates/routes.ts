@@ -6,7 +6,7 @@ import type { Scope } from '../core/scope.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { pageResponse, readPage } from '../http/list-pages.ts';
-import { failures, isExpectedBy, preconditionHeaders } from '../http/schemas.ts';
+import { expectedBy, failures, preconditionHeaders, tagged } from '../http/schemas.ts';
 import {
   renderedTemplate,
   template,
@@ -26,13 +26,7 @@ import {
 import type { App, HttpServices } from '../http/services.ts';
 import type { TemplateVariable } from './template-store.ts';
 import type { Template } from './templates.ts';
-import {
-  renderedToWire,
-  templateToWire,
-  templateHeadToWire,
-  versionToWire,
-  tagOfTemplate,
-} from './wire.ts';
+import { renderedToWire, templateToWire, templateHeadToWire, versionToWire } from './wire.ts';
 import { translationToWire } from '../move-in/template-translation.ts';
 
 const TAGS = ['Templates'];
@@ -101,7 +95,7 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const found = await templates.get(caller, request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : sendTemplate(reply, found, caller);
+      return isRefusal(found) ? refuse(reply, found) : tagged(reply, templateToWire(found, caller));
     },
   });
 
@@ -123,10 +117,11 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
       const caller = callerOf(request);
       const { name, alias, ...content } = request.body;
       const change = { name: name ?? undefined, alias, ...changeOf(content) };
-      const changed = await templates.update(caller, request.params.id, change, (head) =>
-        isExpectedBy(request, tagOfTemplate(head)),
-      );
-      return isRefusal(changed) ? refuse(reply, changed) : sendTemplate(reply, changed, caller);
+      const { id } = request.params;
+      const changed = await templates.update(caller, id, change, expectedBy(request));
+      return isRefusal(changed)
+        ? refuse(reply, changed)
+        : tagged(reply, templateToWire(changed, caller));
     },
   });
 
@@ -139,21 +134,16 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
       operationId: 'deleteTemplate',
       tags: TAGS,
       params,
-      response: { 200: templateDeleted, ...failures(404) },
+      headers: preconditionHeaders,
+      response: { 200: templateDeleted, ...failures(404, 412) },
     },
     handler: async (request, reply) => {
-      const deleted = await templates.delete(callerOf(request), request.params.id);
+      const { id } = request.params;
+      const deleted = await templates.delete(callerOf(request), id, expectedBy(request));
       if (isRefusal(deleted)) return refuse(reply, deleted);
       return { object: 'template' as const, id: deleted.id, deleted: true as const };
     },
   });
-}
-
-/** Sends a template in its current state, which a change can name in `If-Match`. */
-function sendTemplate(reply: FastifyReply, found: Template, caller: Scope) {
-  const shown = templateToWire(found, caller);
-  reply.header('etag', shown.etag);
-  return shown;
 }
 
 function registerVersions(app: App, { templates }: HttpServices): void {
@@ -201,18 +191,22 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
   app.post('/v1/templates/:id/publish', {
     schema: {
       summary: 'Publish a version of a template',
-      description: 'Publishes a version. Emails that are accepted afterwards use it.',
+      description:
+        'Publishes a version. Emails that are accepted afterwards use it. With `If-Match`, only if nobody has ' +
+        'changed the template since.',
       operationId: 'publishTemplate',
       tags: TAGS,
       params,
+      headers: preconditionHeaders,
       body: templatePublication,
-      response: { 200: template, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: template, ...failures(400, 404, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const version = request.body.version ?? undefined;
-      const found = await templates.publish(caller, request.params.id, version);
-      return isRefusal(found) ? refuse(reply, found) : templateToWire(found, caller);
+      const { id } = request.params;
+      const found = await templates.publish(caller, id, version, expectedBy(request));
+      return isRefusal(found) ? refuse(reply, found) : tagged(reply, templateToWire(found, caller));
     },
   });
 

@@ -7,6 +7,7 @@ import { VARIABLE_NAME, VARIABLES_MAX } from './variables.ts';
 import {
   deleted,
   doc,
+  entityTag,
   environment,
   idSchema,
   label,
@@ -163,11 +164,7 @@ export const template = z
     ...contentFields,
     variables: z.array(variable),
     published_at: publishedAt,
-    etag: doc(
-      z.string(),
-      'Tag of the current state of the template, which every change replaces. Send it as `If-Match` with a change.',
-      '"Zk3mQ0sV8n1bT5yXc7uJ2w"',
-    ),
+    etag: entityTag,
   })
   .meta({ id: 'Template' });
 

@@ -6,6 +6,7 @@
  * field. Emails use the published version. Reading and rendering a part takes at most about 20 ms (liquid.ts). A
  * project reads or renders one part at a time, and other work of the process runs in between.
  */
+import { ANY_STATE, entityTagOf, type IsExpected } from '../core/entity-tag.ts';
 import { CHANGED_SINCE, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from '../database/database.ts';
@@ -92,19 +93,18 @@ export class TemplateService {
   }
 
   /**
-   * Omitted fields do not change. `isExpected` refuses the change by the state that it would replace. A change of
-   * published content creates the next version. The content is read outside
+   * Omitted fields do not change. A change of published content creates the next version. The content is read outside
    * of the transaction. The transaction then checks that it has not changed.
    */
   async update(
     scope: Scope,
     idOrAlias: string,
     change: TemplateChange,
-    isExpected: (head: store.TemplateHead) => boolean = () => true,
+    isExpected = ANY_STATE,
   ): Promise<Template | Refusal> {
     const before = await this.get(scope, idOrAlias);
     if (isRefusal(before)) return before;
-    if (!isExpected(before.head)) return CHANGED_SINCE;
+    if (!isExpected(entityTagOf(before.head))) return CHANGED_SINCE;
     const { name = before.head.name, alias = before.head.alias, ...changed } = change;
     const content = mergeContent(before.content, changed);
     const isChanged = Object.values(changed).some((value) => value !== undefined);
@@ -116,7 +116,7 @@ export class TemplateService {
       const head = await store.lockTemplate(tx, scope, before.head.id);
       if (head === null) return NO_TEMPLATE;
       if (head.updatedAt.getTime() !== before.head.updatedAt.getTime())
-        return isExpected(head) ? CHANGED_MEANWHILE : CHANGED_SINCE;
+        return isExpected(entityTagOf(head)) ? CHANGED_MEANWHILE : CHANGED_SINCE;
       const { id } = head;
       const renamed = await store.renameTemplate(tx, scope, { id, name, alias });
       if (renamed === null) return refuseAlias(alias);
@@ -127,10 +127,15 @@ export class TemplateService {
     });
   }
 
-  publish(scope: Scope, idOrAlias: string, version?: number): Promise<Template | Refusal> {
+  publish(
+    scope: Scope,
+    idOrAlias: string,
+    version?: number,
+    isExpected = ANY_STATE,
+  ): Promise<Template | Refusal> {
     return this.#db.transaction(async (tx) => {
-      const head = await store.lockTemplate(tx, scope, idOrAlias);
-      if (head === null) return NO_TEMPLATE;
+      const head = await lockExpected(tx, { scope, idOrAlias, isExpected });
+      if (isRefusal(head)) return head;
       const published = { id: head.id, version: version ?? head.latestVersion };
       const updated = await store.publishVersion(tx, scope, published);
       return updated === null ? NO_VERSION : loadContent(tx, scope, updated, published.version);
@@ -138,9 +143,17 @@ export class TemplateService {
   }
 
   /** Emails that use it stay, even scheduled ones. */
-  async delete(scope: Scope, idOrAlias: string): Promise<{ id: string } | Refusal> {
-    const id = await store.deleteTemplate(this.#db, scope, idOrAlias);
-    return id === null ? NO_TEMPLATE : { id };
+  delete(
+    scope: Scope,
+    idOrAlias: string,
+    isExpected = ANY_STATE,
+  ): Promise<{ id: string } | Refusal> {
+    return this.#db.transaction(async (tx) => {
+      const head = await lockExpected(tx, { scope, idOrAlias, isExpected });
+      if (isRefusal(head)) return head;
+      const id = await store.deleteTemplate(tx, scope, head.id);
+      return id === null ? NO_TEMPLATE : { id };
+    });
   }
 
   /** @param options.content fields that replace fields of the version, as a change would store them */
@@ -194,6 +207,15 @@ export class TemplateService {
     const values = { declared, given };
     return runInTurn(scope, () => renderWithinBudget(request.work, parts, values), request.gone);
   }
+}
+
+async function lockExpected(
+  tx: Queryable,
+  wanted: { scope: Scope; idOrAlias: string; isExpected: IsExpected },
+): Promise<store.TemplateHead | Refusal> {
+  const head = await store.lockTemplate(tx, wanted.scope, wanted.idOrAlias);
+  if (head === null) return NO_TEMPLATE;
+  return wanted.isExpected(entityTagOf(head)) ? head : CHANGED_SINCE;
 }
 
 function refuseAlias(alias: string | null): Refusal {

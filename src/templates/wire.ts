@@ -1,5 +1,5 @@
 /** Templates as the API returns them. */
-import { createHash } from 'node:crypto';
+import { entityTagOf } from '../core/entity-tag.ts';
 import type { Scope } from '../core/scope.ts';
 import type { TemplateHead, VersionSummary } from './template-store.ts';
 import type { RenderedTemplate } from './rendering.ts';
@@ -29,20 +29,8 @@ export function templateToWire({ head, content }: Template, scope: Scope) {
     text,
     variables: [...variables],
     published_at: publishedAt?.toISOString() ?? null,
-    etag: tagOfTemplate(head),
+    etag: entityTagOf(head),
   };
-}
-
-/** Enough that two states of one template never have the same tag. */
-const TAG_CHARACTERS = 22;
-
-/**
- * Returns the entity tag (RFC 9110 §8.8.3), with its quotes. It changes with the names, with the content of the latest
- * version, and with the published version.
- */
-export function tagOfTemplate(head: TemplateHead): string {
-  const hash = createHash('sha256').update(JSON.stringify(head)).digest('base64url');
-  return `"${hash.slice(0, TAG_CHARACTERS)}"`;
 }
 
 export function versionToWire({ version, subject, createdAt, publishedAt }: VersionSummary) {

@@ -114,6 +114,19 @@ export async function findEndpoint(
   return row ?? null;
 }
 
+const FIND_FOR_UPDATE = `${FIND} for update`;
+
+/** Finds an endpoint and locks its row until the transaction ends, so that two changes of it follow one another. */
+export async function lockEndpoint(
+  tx: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<WebhookEndpoint | null> {
+  const values = [scope.projectId, scope.environment, id];
+  const [row] = await tx.query<WebhookEndpoint>(FIND_FOR_UPDATE, values);
+  return row ?? null;
+}
+
 const FIND_SECRETS = `
 select secret, case when previous_secret_expires_at > app_now() then previous_secret end
        as "previousSecret",

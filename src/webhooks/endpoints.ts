@@ -6,7 +6,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { EventType } from '../core/events.ts';
-import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import { ANY_STATE, type IsExpected } from '../core/entity-tag.ts';
+import { CHANGED_SINCE, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { checkOutboundUrl } from '../net/http/guarded-client.ts';
 import { isId, newId } from '../database/ids.ts';
@@ -34,14 +35,15 @@ import {
 import { sampleData, type SampleType } from './sample-events.ts';
 import { attemptWebhook, type WebhookAttemptOptions } from './sending/attempt.ts';
 import { formatSecret, SECRET_BYTES } from './sending/signed-request.ts';
-import type { Database } from '../database/database.ts';
+import type { Database, Queryable } from '../database/database.ts';
+import { tagOfEndpoint } from './wire.ts';
 import type { Logger } from 'pino';
 
 type WebhookEndpoint = endpoints.WebhookEndpoint;
 type WebhookDelivery = deliveries.WebhookDeliveryDetail;
 
 type WebhookServiceOptions = Omit<WebhookAttemptOptions, 'agents'> & {
-  db: Pick<Database, 'query' | 'readsOf'>;
+  db: Pick<Database, 'query' | 'readsOf' | 'transaction'>;
   log: Pick<Logger, 'info'>;
 };
 
@@ -103,23 +105,29 @@ export class WebhookService {
   }
 
   /** Omitted fields do not change. Another URL, or enabling, resets earlier failures. */
-  async update(
+  update(
     scope: Scope,
     id: string,
     change: endpoints.EndpointChange,
+    isExpected = ANY_STATE,
   ): Promise<WebhookEndpoint | Refusal> {
-    const current = await this.get(scope, id);
-    if (isRefusal(current)) return current;
-    const { url = current.url, events } = change;
-    const problem = url === current.url ? null : checkOutboundUrl(url, this.#options.guard);
-    if (problem !== null) return refuseUrl(problem);
-    const update = { ...change, id, events: events && withoutDuplicates(events) };
-    return (await endpoints.updateEndpoint(this.#db, scope, update)) ?? NO_ENDPOINT;
+    return this.#db.transaction(async (tx) => {
+      const current = await lockExpected(tx, scope, { id, isExpected });
+      if (isRefusal(current)) return current;
+      const { url = current.url, events } = change;
+      const problem = url === current.url ? null : checkOutboundUrl(url, this.#options.guard);
+      if (problem !== null) return refuseUrl(problem);
+      const update = { ...change, id, events: events && withoutDuplicates(events) };
+      return (await endpoints.updateEndpoint(tx, scope, update)) ?? NO_ENDPOINT;
+    });
   }
 
-  async delete(scope: Scope, id: string): Promise<{ id: string } | Refusal> {
-    const deleted = isId(id) && (await endpoints.deleteEndpoint(this.#db, scope, id));
-    return deleted ? { id } : NO_ENDPOINT;
+  delete(scope: Scope, id: string, isExpected = ANY_STATE): Promise<{ id: string } | Refusal> {
+    return this.#db.transaction(async (tx) => {
+      const current = await lockExpected(tx, scope, { id, isExpected });
+      if (isRefusal(current)) return current;
+      return (await endpoints.deleteEndpoint(tx, scope, id)) ? { id } : NO_ENDPOINT;
+    });
   }
 
   async rotateSecret(scope: Scope, id: string): Promise<EndpointWithSecret | Refusal> {
@@ -222,6 +230,16 @@ export class WebhookService {
     log.info({ ...logFields, status: attempt.status, latency_ms: attempt.latency_ms }, 'webhook');
     return this.findDelivery(scope, { endpointId, id });
   }
+}
+
+async function lockExpected(
+  tx: Queryable,
+  scope: Scope,
+  { id, isExpected }: { id: string; isExpected: IsExpected },
+): Promise<WebhookEndpoint | Refusal> {
+  const current = isId(id) ? await endpoints.lockEndpoint(tx, scope, id) : null;
+  if (current === null) return NO_ENDPOINT;
+  return isExpected(tagOfEndpoint(current)) ? current : CHANGED_SINCE;
 }
 
 function withoutDuplicates(events: readonly EventType[] | null): readonly EventType[] | null {

@@ -7,7 +7,14 @@ import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { countTowardsLimit } from '../accounts/limits/http-limits.ts';
 import { pageResponse, readPage } from '../http/list-pages.ts';
-import { failures, idParams, pageQuery } from '../http/schemas.ts';
+import {
+  expectedBy,
+  failures,
+  idParams,
+  pageQuery,
+  preconditionHeaders,
+  tagged,
+} from '../http/schemas.ts';
 import {
   deliveryParams,
   replayParams,
@@ -95,7 +102,7 @@ function registerSingleWebhook(app: App, { webhooks }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const found = await webhooks.get(callerOf(request), request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : webhookToWire(found);
+      return isRefusal(found) ? refuse(reply, found) : tagged(reply, webhookToWire(found));
     },
   });
 
@@ -107,13 +114,15 @@ function registerSingleWebhook(app: App, { webhooks }: HttpServices): void {
       operationId: 'updateWebhook',
       tags: TAGS,
       params,
+      headers: preconditionHeaders,
       body: webhookChange,
-      response: { 200: webhook, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: webhook, ...failures(400, 404, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const changed = await webhooks.update(callerOf(request), id, request.body);
-      return isRefusal(changed) ? refuse(reply, changed) : webhookToWire(changed);
+      const { body } = request;
+      const changed = await webhooks.update(callerOf(request), id, body, expectedBy(request));
+      return isRefusal(changed) ? refuse(reply, changed) : tagged(reply, webhookToWire(changed));
     },
   });
 
@@ -124,10 +133,12 @@ function registerSingleWebhook(app: App, { webhooks }: HttpServices): void {
       operationId: 'deleteWebhook',
       tags: TAGS,
       params,
-      response: { 200: webhookDeleted, ...failures(404) },
+      headers: preconditionHeaders,
+      response: { 200: webhookDeleted, ...failures(404, 412) },
     },
     handler: async (request, reply) => {
-      const deleted = await webhooks.delete(callerOf(request), request.params.id);
+      const { id } = request.params;
+      const deleted = await webhooks.delete(callerOf(request), id, expectedBy(request));
       if (isRefusal(deleted)) return refuse(reply, deleted);
       return { object: 'webhook' as const, id: deleted.id, deleted: true as const };
     },

@@ -1,7 +1,16 @@
 /** Webhooks in requests and responses: endpoints, deliveries and replays. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../core/events.ts';
-import { deleted, doc, idSchema, listOf, listQuery, shown, time } from '../http/schemas.ts';
+import {
+  deleted,
+  doc,
+  entityTag,
+  idSchema,
+  listOf,
+  listQuery,
+  shown,
+  time,
+} from '../http/schemas.ts';
 
 const url = z.string().meta({
   description: 'HTTPS URL with a public address. Redirects are not followed.',
@@ -73,6 +82,7 @@ const fields = {
     'Time before which the service attempts no delivery, after failures in a row, or null.',
   ).nullable(),
   created_at: time('Time of registration.'),
+  etag: entityTag,
 };
 
 export const webhook = z.object(fields).meta({ id: 'Webhook' });

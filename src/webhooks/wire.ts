@@ -1,4 +1,5 @@
 /** Webhooks as the API returns them. */
+import { entityTagOf } from '../core/entity-tag.ts';
 import type { WebhookDelivery, WebhookDeliveryDetail } from './delivery-store.ts';
 import type { DeliveryStatistics, StatisticsRange } from './deliveries/statistics-store.ts';
 import type { WebhookEndpoint } from './endpoint-store.ts';
@@ -18,7 +19,13 @@ export function webhookToWire(endpoint: WebhookEndpoint) {
     last_failure: endpoint.lastFailure,
     suspended_until: endpoint.suspendedUntil?.toISOString() ?? null,
     created_at: endpoint.createdAt.toISOString(),
+    etag: tagOfEndpoint(endpoint),
   };
+}
+
+/** Changes with the settings, also when the service disables the endpoint, and not with failures. */
+export function tagOfEndpoint({ id, url, events, status }: WebhookEndpoint): string {
+  return entityTagOf({ id, url, events, status });
 }
 
 export function webhookWithSecretToWire({ endpoint, signingSecret }: EndpointWithSecret) {

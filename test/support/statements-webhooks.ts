@@ -79,6 +79,7 @@ export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promi
   await endpoints.createEndpoint(db, sender, other);
   await endpoints.listEndpoints(db, sender, PAGE);
   const found = await endpoints.findEndpoint(db, sender, other.id);
+  await db.transaction((tx) => endpoints.lockEndpoint(tx, sender, other.id));
   await endpoints.findSecrets(db, sender, id);
   await endpoints.updateEndpoint(db, sender, { id: found!.id, status: 'disabled' });
   await endpoints.reenableEndpoint(db, sender, found!.id);

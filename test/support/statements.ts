@@ -198,6 +198,7 @@ async function useKeys({ db, sender }: Stage): Promise<void> {
   await keys.findCallers(db, ['00'.repeat(32)]);
   await keys.listKeys(db, sender, PAGE);
   await keys.findKey(db, sender, key.id);
+  await db.transaction((tx) => keys.lockKey(tx, sender, key.id));
   await keys.updateKey(db, sender, { ...rights, id: key.id });
   await keys.rotateKey(db, sender, { id: key.id, overlapS: 60 });
   await keys.recordLastUse(db, [{ projectId: sender.projectId, keyId: key.id }]);

@@ -147,6 +147,20 @@ export async function findKey(
   return row ?? null;
 }
 
+const FIND_FOR_UPDATE = `${FIND} for update`;
+
+/** Finds a key and locks its row until the transaction ends, so that two changes of it follow one another. */
+export async function lockKey(
+  tx: Queryable,
+  scope: Scope,
+  id: string,
+  within = UNLIMITED,
+): Promise<ApiKey | null> {
+  const values = [scope.projectId, scope.environment, id, ...limitsOf(within)];
+  const [row] = await tx.query<ApiKey>(FIND_FOR_UPDATE, values);
+  return row ?? null;
+}
+
 const UPDATE = `
 update api_keys
    set name = coalesce($10, name), permission = coalesce($11, permission),

@@ -4,7 +4,14 @@
  * key with more access is a 404.
  */
 import { z } from 'zod';
-import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { entityTagOf, type IsExpected } from '../../core/entity-tag.ts';
+import {
+  CHANGED_SINCE,
+  isRefusal,
+  noSuch,
+  type Refusal,
+  refuseFields,
+} from '../../core/refusals.ts';
 import { type Caller, isBroader, PERMISSIONS, type Scope } from '../../core/scope.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound, refuse } from '../../http/errors.ts';
@@ -12,14 +19,18 @@ import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   deleted,
   doc,
+  entityTag,
   environment,
+  expectedBy,
   failures,
   idParams,
   idSchema,
   label,
   listOf,
   pageQuery,
+  preconditionHeaders,
   shown,
+  tagged,
   time,
 } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -35,6 +46,7 @@ import {
   findKey,
   type KeyChange,
   listKeys,
+  lockKey,
   type NewKey,
   revokeKey,
   rotateKey,
@@ -46,6 +58,7 @@ import { DAY_S } from '../../lib/units.ts';
 
 const TAGS = ['API keys'];
 const NOUN = 'API key';
+const NO_KEY = noSuch(NOUN);
 
 export function registerKeyRoutes(app: App, services: HttpServices): void {
   registerCurrentKey(app, services);
@@ -147,28 +160,25 @@ function registerChange(app: App, { db, accounts }: HttpServices): void {
       operationId: 'updateApiKey',
       tags: TAGS,
       params: idParams(NOUN),
+      headers: preconditionHeaders,
       body: keyChange,
-      response: { 200: apiKey, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: apiKey, ...failures(400, 404, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
+      const { body } = request;
       const caller = callerOf(request);
-      const current = isId(id) ? await findKey(db, caller, id, caller) : null;
-      if (!current) return notFound(reply, NOUN);
-      const { name, permission, domain, expires_at } = request.body;
-      const changedKey = parseNewKey(caller, {
-        name: name ?? current.name,
-        permission: permission ?? current.permission,
-        domain: domain === undefined ? current.domain : domain,
-        expiresAt: expires_at === undefined ? current.expiresAt : expires_at,
-        lists: { ...allowListsToWire(current), ...givenListsOf(request.body) },
+      const changed = await db.transaction(async (tx) => {
+        const current = await lockExpected(tx, caller, { id, isExpected: expectedBy(request) });
+        if (isRefusal(current)) return current;
+        const changedKey = parseNewKey(caller, withChange(current, body));
+        if (isRefusal(changedKey)) return changedKey;
+        const change = { id, ...givenFieldsOf(body, changedKey) };
+        return (await updateKey(tx, caller, change, caller)) ?? NO_KEY;
       });
-      if (isRefusal(changedKey)) return refuse(reply, changedKey);
-      // Changes only the given fields, so a concurrent restriction of the key stays in force.
-      const change = { id, ...givenFieldsOf(request.body, changedKey) };
-      const changed = await updateKey(db, caller, change, caller);
+      if (isRefusal(changed)) return refuse(reply, changed);
       accounts.keys.evict(id);
-      return changed ? keyWithWarnings(db, caller, changed) : notFound(reply, NOUN);
+      return tagged(reply, await keyWithWarnings(db, caller, changed));
     },
   });
 }
@@ -183,13 +193,18 @@ function registerRevoke(app: App, { db, accounts }: HttpServices): void {
       operationId: 'revokeApiKey',
       tags: TAGS,
       params: idParams(NOUN),
-      response: { 200: apiKeyDeleted, ...failures(404) },
+      headers: preconditionHeaders,
+      response: { 200: apiKeyDeleted, ...failures(404, 412) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       const caller = callerOf(request);
-      const revoked = isId(id) && (await revokeKey(db, caller, id, caller));
-      if (!revoked) return notFound(reply, NOUN);
+      const refusal = await db.transaction(async (tx) => {
+        const current = await lockExpected(tx, caller, { id, isExpected: expectedBy(request) });
+        if (isRefusal(current)) return current;
+        return (await revokeKey(tx, caller, id, caller)) ? null : NO_KEY;
+      });
+      if (refusal !== null) return refuse(reply, refusal);
       accounts.keys.evict(id);
       return { object: 'api_key' as const, id, deleted: true as const };
     },
@@ -247,6 +262,32 @@ export function parseNewKey(caller: Caller, requested: RequestedKey): NewKey | R
   if (isRefusal(lists)) return lists;
   const key = { name, permission, domain, expiresAt, ...lists };
   return isBroader(key, caller) ? refuseBroaderKey(caller) : key;
+}
+
+async function lockExpected(
+  tx: Queryable,
+  caller: Caller,
+  { id, isExpected }: { id: string; isExpected: IsExpected },
+): Promise<ApiKey | Refusal> {
+  const current = isId(id) ? await lockKey(tx, caller, id, caller) : null;
+  if (current === null) return NO_KEY;
+  return isExpected(tagOfKey(current)) ? current : CHANGED_SINCE;
+}
+
+/** Changes with what a request can change, and not with each use of the key. */
+function tagOfKey({ id, name, permission, domain, expiresAt, ...key }: ApiKey): string {
+  return entityTagOf({ id, name, permission, domain, expiresAt, lists: allowListsToWire(key) });
+}
+
+function withChange(current: ApiKey, body: z.output<typeof keyChange>): RequestedKey {
+  const { name, permission, domain, expires_at } = body;
+  return {
+    name: name ?? current.name,
+    permission: permission ?? current.permission,
+    domain: domain === undefined ? current.domain : domain,
+    expiresAt: expires_at === undefined ? current.expiresAt : expires_at,
+    lists: { ...allowListsToWire(current), ...givenListsOf(body) },
+  };
 }
 
 /** Returns the fields that the request has, so that the others stay unchanged. */
@@ -311,6 +352,7 @@ function keyToWire(key: ApiKey, warnings: ReadonlyMap<string, readonly string[]>
     expires_at: key.expiresAt?.toISOString() ?? null,
     last_used_at: key.lastUsedAt?.toISOString() ?? null,
     warnings: [...(warnings.get(key.id) ?? [])],
+    etag: tagOfKey(key),
   };
 }
 
@@ -372,6 +414,7 @@ const keyFields = {
     z.array(shown(z.string(), 'acme.com is not a domain of this project and environment.')),
     'What prevents the key from sending, such as a domain that the project does not have.',
   ),
+  etag: entityTag,
 };
 
 const apiKey = z.object(keyFields).meta({ id: 'ApiKey' });

@@ -2,7 +2,8 @@
  * Changes members and their roles, in the organization or in some of its projects. Admins manage all members except
  * owners, and cannot create owners. An organization always has an owner.
  */
-import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { ANY_STATE, entityTagOf, type IsExpected } from '../../core/entity-tag.ts';
+import { CHANGED_SINCE, isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import {
   includesRole,
   type ProjectRole,
@@ -106,9 +107,10 @@ export function setRole(
   db: Database,
   actor: Actor,
   { id, ...requested }: RequestedRights & { id: string },
+  isExpected = ANY_STATE,
 ): Promise<Member | Refusal> {
   return db.transaction(async (tx) => {
-    const locked = await lockMember(tx, actor, id);
+    const locked = await lockMember(tx, actor, { id, isExpected });
     if (isRefusal(locked)) return locked;
     const { member, actorRole } = locked;
     const rights = await parseRights(tx, actor.organizationId, { ...requested, before: member });
@@ -125,9 +127,10 @@ export function removeMember(
   db: Database,
   actor: Actor,
   id: string,
+  isExpected = ANY_STATE,
 ): Promise<{ removed: true } | Refusal> {
   return db.transaction(async (tx) => {
-    const locked = await lockMember(tx, actor, id);
+    const locked = await lockMember(tx, actor, { id, isExpected });
     if (isRefusal(locked)) return locked;
     const { member } = locked;
     if (await isOnlyOwner(tx, member)) return LAST_OWNER;
@@ -140,7 +143,7 @@ export function removeMember(
 async function lockMember(
   tx: Queryable,
   { organizationId, memberId }: Actor,
-  id: string,
+  { id, isExpected }: { id: string; isExpected: IsExpected },
 ): Promise<{ member: Member; actorRole: Role } | Refusal> {
   await lockMembers(tx);
   const actor =
@@ -149,7 +152,14 @@ async function lockMember(
   if (actor === null || !includesRole(actor.role, 'admin')) return ONLY_ADMINS;
   if (member === null) return NO_MEMBER;
   if (member.role === 'owner' && actor.role !== 'owner') return ONLY_OWNERS;
+  if (!isExpected(tagOfMember(member))) return CHANGED_SINCE;
   return { member, actorRole: actor.role };
+}
+
+/** Changes with the rights of the member. */
+export function tagOfMember({ id, role, projectRoles }: Member): string {
+  const roles = projectRoles && Object.entries(projectRoles).toSorted();
+  return entityTagOf({ id, role, roles });
 }
 
 /** `link` is a path for the invited person. It is returned only here. */

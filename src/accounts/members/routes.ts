@@ -4,7 +4,7 @@
  */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { type Actor, inviteMember, removeMember, setRole } from './members.ts';
+import { type Actor, inviteMember, removeMember, setRole, tagOfMember } from './members.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import { PROJECT_ROLES, type ProjectRoles } from '../../core/member-roles.ts';
 import { PROJECTS_MAX } from '../limits/maximum-store.ts';
@@ -23,11 +23,15 @@ import { pageResponse, readPage } from '../../http/list-pages.ts';
 import {
   deleted,
   doc,
+  entityTag,
+  expectedBy,
   failures,
   idParams,
   idSchema,
   listOf,
   pageQuery,
+  preconditionHeaders,
+  tagged,
   time,
 } from '../../http/schemas.ts';
 import {
@@ -93,14 +97,16 @@ function registerSetRole(app: App, { db }: HttpServices): void {
       tags: TAGS,
       security: BY_SESSION,
       params: idParams('member'),
+      headers: preconditionHeaders,
       body: memberChange,
-      response: { 200: member, ...failures(400, 404, 409, 413, 415, 422) },
+      response: { 200: member, ...failures(400, 404, 409, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       if (!isId(id)) return refuse(reply, NO_MEMBER);
-      const changed = await setRole(db, actorOf(request), { id, ...request.body });
-      return isRefusal(changed) ? refuse(reply, changed) : memberToWire(changed);
+      const change = { id, ...request.body };
+      const changed = await setRole(db, actorOf(request), change, expectedBy(request));
+      return isRefusal(changed) ? refuse(reply, changed) : tagged(reply, memberToWire(changed));
     },
   });
 }
@@ -117,12 +123,13 @@ function registerRemoveMember(app: App, { db }: HttpServices): void {
       tags: TAGS,
       security: BY_SESSION,
       params: idParams('member'),
-      response: { 200: memberDeleted, ...failures(400, 404, 409) },
+      headers: preconditionHeaders,
+      response: { 200: memberDeleted, ...failures(400, 404, 409, 412) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
       if (!isId(id)) return refuse(reply, NO_MEMBER);
-      const removed = await removeMember(db, actorOf(request), id);
+      const removed = await removeMember(db, actorOf(request), id, expectedBy(request));
       if (isRefusal(removed)) return refuse(reply, removed);
       return { object: 'member' as const, id, deleted: true as const };
     },
@@ -231,15 +238,9 @@ function projectRolesToWire(projectRoles: ProjectRoles) {
   return projectRoles && Object.entries(projectRoles).map(([id, own]) => ({ id, role: own }));
 }
 
-function memberToWire({
-  id,
-  email: address,
-  name,
-  role: memberRole,
-  projectRoles,
-  createdAt,
-  lastSignedIn,
-}: Member) {
+function memberToWire(shown: Member) {
+  const { id, email: address, name, role: memberRole, projectRoles } = shown;
+  const { createdAt, lastSignedIn } = shown;
   return {
     object: 'member' as const,
     id,
@@ -249,6 +250,7 @@ function memberToWire({
     projects: projectRolesToWire(projectRoles),
     created_at: createdAt.toISOString(),
     last_signed_in_at: lastSignedIn?.toISOString() ?? null,
+    etag: tagOfMember(shown),
   };
 }
 
@@ -295,6 +297,7 @@ const member = z
     projects,
     created_at: time('Time of joining the organization.'),
     last_signed_in_at: time('Time of the last sign-in, or null before the first.').nullable(),
+    etag: entityTag,
   })
   .meta({ id: 'Member' });
 

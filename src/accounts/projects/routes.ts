@@ -5,17 +5,22 @@ import { hasRoleIn } from '../../core/member-roles.ts';
 import { isId } from '../../database/ids.ts';
 import { callerOf } from '../../http/access.ts';
 import { isLocalOperator, isFromLocalOperator } from '../../http/socket/local-operator.ts';
-import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { entityTagOf } from '../../core/entity-tag.ts';
+import { CHANGED_SINCE, isRefusal, type Refusal } from '../../core/refusals.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import {
   doc,
+  entityTag,
   environment as environmentSchema,
+  expectedBy,
   failures,
   idParams,
   idSchema,
   label,
   listOf,
+  preconditionHeaders,
   shown,
+  tagged,
   time,
 } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -23,6 +28,7 @@ import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
 import { checkProjectsMax } from '../limits/maximum-store.ts';
 import {
   createProject,
+  findProject,
   isNameTaken,
   listAllProjects,
   listProjects,
@@ -75,8 +81,9 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
       tags: TAGS,
       security: BY_SESSION,
       params: idParams('project'),
+      headers: preconditionHeaders,
       body: projectWrite,
-      response: { 200: project, ...failures(400, 404, 409, 413, 415, 422) },
+      response: { 200: project, ...failures(400, 404, 409, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
@@ -85,10 +92,16 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
       if (!isId(id)) return notFound(reply, 'project');
       const changed = await db.transaction(async (tx) => {
         const isTaken = await isNameTaken(tx, { organizationId, name, id });
+        // All renames in the organization wait for the lock of that look-up.
+        const current = await findProject(tx, id);
+        if (current?.organizationId !== organizationId) return null;
+        if (!expectedBy(request)(tagOfProject(current))) return CHANGED_SINCE;
         return isTaken ? nameTaken(name) : renameProject(tx, { id, organizationId, name });
       });
-      if (changed !== null && isRefusal(changed)) return refuse(reply, changed);
-      return changed === null ? notFound(reply, 'project') : projectToWire(changed, []);
+      if (changed === null) return notFound(reply, 'project');
+      return isRefusal(changed)
+        ? refuse(reply, changed)
+        : tagged(reply, projectToWire(changed, []));
     },
   });
 }
@@ -139,7 +152,12 @@ function projectToWire(project: Project, alerts: readonly Alert[]) {
     name: project.name,
     created_at: project.createdAt.toISOString(),
     warnings: alerts.filter(({ projectId }) => projectId === project.id).map(warningToWire),
+    etag: tagOfProject(project),
   };
+}
+
+function tagOfProject({ id, name }: Project): string {
+  return entityTagOf({ id, name });
 }
 
 function warningToWire(alert: Alert) {
@@ -164,6 +182,7 @@ const project = z
       ),
       'Warnings for the project and environment of the key.',
     ),
+    etag: entityTag,
   })
   .meta({ id: 'Project' });
 

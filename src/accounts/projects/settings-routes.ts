@@ -1,5 +1,5 @@
 /** Routes of projects for operators: list them, and read and change their settings. */
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { effectiveAlertRule } from '../../reputation/alert.ts';
 import { alertToWire, alertRuleToWire } from '../../reputation/wire.ts';
@@ -10,13 +10,14 @@ import {
   changeProjectSettings,
   type ProjectChange,
   readProjectSettings,
+  tagOfSettings,
 } from './settings-store.ts';
 import { findProject, listAllProjects, type Project } from './project-store.ts';
 import { listAlertRules, listAlerts } from '../../reputation/reputation-store.ts';
 import { listStorage, type StorageState } from '../storage/storage-store.ts';
 import { notFound, refuse } from '../../http/errors.ts';
 import { requireOperator } from '../../http/operators.ts';
-import { failures, idParams } from '../../http/schemas.ts';
+import { expectedBy, failures, idParams, preconditionHeaders, tagged } from '../../http/schemas.ts';
 import { projectList, settings, settingsChange } from './settings-schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION } from '../sessions/http-sessions.ts';
@@ -84,9 +85,7 @@ function registerReadSettings(app: App, services: HttpServices): void {
     },
     handler: async (request, reply) => {
       const project = await findProjectInPath(db, request);
-      return project === null
-        ? notFound(reply, 'project')
-        : readSettingsResponse(services, project);
+      return project === null ? notFound(reply, 'project') : sendSettings(reply, services, project);
     },
   });
 }
@@ -105,15 +104,17 @@ function registerChangeSettings(app: App, services: HttpServices): void {
       tags: TAGS,
       security: BY_SESSION,
       params: idParams('project'),
+      headers: preconditionHeaders,
       body: settingsChange,
-      response: { 200: settings, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: settings, ...failures(400, 404, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const project = await findProjectInPath(db, request);
       if (project === null) return notFound(reply, 'project');
-      const scope = { projectId: project.id, retentionMax: config.retention };
+      const { id: projectId } = project;
+      const scope = { projectId, installation: config, isExpected: expectedBy(request) };
       const refusal = await changeProjectSettings(db, scope, parseChange(request.body));
-      return refusal === null ? readSettingsResponse(services, project) : refuse(reply, refusal);
+      return refusal === null ? sendSettings(reply, services, project) : refuse(reply, refusal);
     },
   });
 }
@@ -126,11 +127,11 @@ async function findProjectInPath(
   return isId(id) ? findProject(db, id) : null;
 }
 
-async function readSettingsResponse({ db, config }: HttpServices, project: Project) {
+async function sendSettings(reply: FastifyReply, { db, config }: HttpServices, project: Project) {
   const stored = await readProjectSettings(db, project.id, config);
   const { limits, domainsMax, storage, retention, alert, alerts } = stored;
   const kept = retentionInEffect(retention, config.retention);
-  return {
+  return tagged(reply, {
     object: 'project_settings' as const,
     project_id: project.id,
     name: project.name,
@@ -147,7 +148,8 @@ async function readSettingsResponse({ db, config }: HttpServices, project: Proje
     kept: { content: showPeriod(kept.contentH), metadata: showPeriod(kept.metadataH) },
     reputation_alert: alertRuleToWire(effectiveAlertRule(alert)),
     warnings: alerts.map(alertToWire),
-  };
+    etag: tagOfSettings(project.id, stored),
+  });
 }
 
 function projectToWire({ id, name, createdAt }: Project) {

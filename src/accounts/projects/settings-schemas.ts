@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { alert, alertRule, alertRuleChange } from '../../reputation/schemas.ts';
 import { parsePeriodH } from '../../core/retention.ts';
 import { SET_CATEGORIES } from './settings-store.ts';
-import { environment, idSchema, listOf, parsed, time } from '../../http/schemas.ts';
+import { entityTag, environment, idSchema, listOf, parsed, time } from '../../http/schemas.ts';
 import { MIB } from '../../lib/units.ts';
 
 const storage = z.object({
@@ -70,6 +70,7 @@ export const settings = z
       .describe('Retention in effect.'),
     reputation_alert: alertRule,
     warnings: z.array(alert).describe('Domains above a threshold.'),
+    etag: entityTag,
   })
   .meta({ id: 'ProjectSettings' });
 

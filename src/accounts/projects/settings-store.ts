@@ -4,11 +4,12 @@
  * Guarantee: a change is one transaction. All of it is stored, or nothing.
  */
 import type { Limit } from '../../core/limits.ts';
-import type { Refusal } from '../../core/refusals.ts';
+import { entityTagOf, type IsExpected } from '../../core/entity-tag.ts';
+import { CHANGED_SINCE, type Refusal } from '../../core/refusals.ts';
 import type { ProjectAlertRule } from '../../reputation/alert.ts';
 import { type Retention, retentionProblem } from '../../core/retention.ts';
 import { type Environment, ENVIRONMENTS } from '../../core/scope.ts';
-import { domainCapacity, setDomainsMax } from '../../domains/domain-store.ts';
+import { domainCapacity, lockDomainsOfProject, setDomainsMax } from '../../domains/domain-store.ts';
 import {
   listLimits,
   type ListedLimit,
@@ -81,6 +82,12 @@ export async function readProjectSettings(
   };
 }
 
+/** Changes with what `ProjectChange` can change, and not with stored mail or alerts. */
+export function tagOfSettings(projectId: string, settings: ProjectSettings): string {
+  const { limits, domainsMax, storage, retention, alert = null } = settings;
+  return entityTagOf([projectId, limits, domainsMax, storage.maxBytes, retention, alert]);
+}
+
 /** Absent fields stay unchanged. null restores the default of the installation. */
 export type ProjectChange = {
   limits?: readonly { environment: Environment; category: SetCategory; limit: Limit | null }[];
@@ -91,18 +98,29 @@ export type ProjectChange = {
 };
 
 /**
- * Changes the settings, or returns why it changes none.
- * @param retentionMax the retention of the installation
+ * Changes the settings, or returns why it changes none. Two changes of one project follow one another.
+ * @param installation.retention the longest retention that a project may have
  */
 export function changeProjectSettings(
   db: Database,
-  { projectId, retentionMax }: { projectId: string; retentionMax: Retention },
+  {
+    projectId,
+    installation,
+    isExpected,
+  }: {
+    projectId: string;
+    installation: ProjectDefaults & { retention: Retention };
+    isExpected: IsExpected;
+  },
   change: ProjectChange,
 ): Promise<Refusal | null> {
   return db.transaction(async (tx) => {
+    await lockDomainsOfProject(tx, projectId);
+    const current = await readProjectSettings(tx, projectId, installation);
+    if (!isExpected(tagOfSettings(projectId, current))) return CHANGED_SINCE;
     if (change.retention !== undefined) {
       const own = { ...(await findRetention(tx, projectId)), ...change.retention };
-      const message = retentionProblem(own, retentionMax);
+      const message = retentionProblem(own, installation.retention);
       if (message !== null) return { refused: 'validation_error', message };
       await setRetention(tx, { projectId, ...own });
     }

@@ -1,0 +1,154 @@
+/**
+ * Changes on condition (If-Match): of two who change one object, the one who has not seen the other change is refused,
+ * for every kind of object that several people change. Templates: test/api/templates.test.ts.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { assertFailure, UNKNOWN_ID } from '../support/api.ts';
+import type { ApiResponse } from '../support/api-client.ts';
+import { memberOf, ownerOf } from '../support/browser.ts';
+import { startService } from '../support/service.ts';
+
+const service = await startService();
+after(() => service[Symbol.asyncDispose]());
+const owner = await ownerOf(service);
+await memberOf(service, owner, 'developer');
+const project: string = (await owner.get('/v1/session')).body.projects[0].id;
+
+type Send = (method: string, path: string, options?: object) => Promise<ApiResponse>;
+const byKey: Send = (method, path, options) => service.request(method, path, options);
+const bySession: Send = (method, path, options) => owner.request(method, path, options);
+
+async function made(path: string, body: object): Promise<{ id: string; etag: string }> {
+  const response = await service.request('POST', path, { body });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
+}
+
+type Kind = {
+  name: string;
+  send: Send;
+  path: string;
+  /** Two different changes. */
+  changes: readonly [object, object];
+  etag: () => Promise<string>;
+};
+
+const webhook = await made('/v1/webhooks', { url: 'https://hooks.acme.com/a' });
+const domain = await made('/v1/domains', { name: 'shared.acme.test' });
+const key = await made('/v1/api-keys', { name: 'Shared' });
+const developer = async () =>
+  (await owner.get('/v1/members')).body.data.find(({ role }: { role: string }) => role !== 'owner');
+const settings = `/v1/operator/projects/${project}`;
+
+const ofItself = (send: Send, path: string) => async (): Promise<string> => {
+  const { headers, body } = await send('GET', path);
+  assert.equal(headers.get('etag'), body.etag, path);
+  return body.etag;
+};
+const ofList = (send: Send, list: string, id: string) => async (): Promise<string> => {
+  const { body } = await send('GET', list);
+  return body.data.find((one: { id: string }) => one.id === id).etag;
+};
+
+const { id: developerId } = await developer();
+const KINDS: readonly Kind[] = [
+  {
+    name: 'a webhook',
+    send: byKey,
+    path: `/v1/webhooks/${webhook.id}`,
+    changes: [{ url: 'https://hooks.acme.com/b' }, { events: ['email.bounced'] }],
+    etag: ofItself(byKey, `/v1/webhooks/${webhook.id}`),
+  },
+  {
+    name: 'a domain',
+    send: byKey,
+    path: `/v1/domains/${domain.id}`,
+    changes: [{ tls: 'enforced' }, { tracking: { opens: true } }],
+    etag: ofItself(byKey, `/v1/domains/${domain.id}`),
+  },
+  {
+    name: 'an API key',
+    send: byKey,
+    path: `/v1/api-keys/${key.id}`,
+    changes: [{ name: 'Other' }, { allowed_recipients: ['acme.com'] }],
+    etag: ofList(byKey, '/v1/api-keys', key.id),
+  },
+  {
+    name: 'a project',
+    send: bySession,
+    path: `/v1/projects/${project}`,
+    changes: [{ name: 'One' }, { name: 'Two' }],
+    etag: ofList(bySession, '/v1/projects', project),
+  },
+  {
+    name: 'a member',
+    send: bySession,
+    path: `/v1/members/${developerId}`,
+    changes: [{ role: 'viewer' }, { role: 'admin' }],
+    etag: ofList(bySession, '/v1/members', developerId),
+  },
+  {
+    name: 'the settings of a project',
+    send: bySession,
+    path: settings,
+    changes: [{ domains_max: 7 }, { content: '7d' }],
+    etag: ofItself(bySession, settings),
+  },
+];
+
+for (const { name, send, path, changes, etag } of KINDS) {
+  test(`of two who change ${name} at once, the second is refused with If-Match, and loses nothing unseen`, async () => {
+    const seen = await etag();
+    assert.match(seen, /^"[\w-]{22}"$/);
+    const change = (body: object, tag: string) =>
+      send('PATCH', path, { body, headers: { 'if-match': tag } });
+    const both = await Promise.all(changes.map((body) => change(body, seen)));
+    const [changed, refused] = both.toSorted((one, other) => one.status - other.status);
+    assert.equal(changed!.status, 200, changed!.text);
+    assert.equal(changed!.headers.get('etag'), changed!.body.etag);
+    assert.notEqual(changed!.body.etag, seen);
+    assertFailure(refused!, 412, 'precondition_failed', /read it again/i);
+    assert.equal(await etag(), changed!.body.etag);
+
+    // Whoever has seen it, or asks for no condition, changes it.
+    const next = changes[both.indexOf(refused!)]!;
+    assert.equal((await change(next, changed!.body.etag)).status, 200);
+    assert.equal((await send('PATCH', path, { body: changes[0] })).status, 200);
+    const unknown = path.replace(/[\w-]{36}$/, UNKNOWN_ID);
+    const missing = await send('PATCH', unknown, { body: next, headers: { 'if-match': seen } });
+    assertFailure(missing, 404, 'not_found');
+  });
+}
+
+test('what has changed meanwhile is not deleted with If-Match', async () => {
+  for (const { name, send, path, etag } of KINDS) {
+    if (name.includes('project')) continue;
+    const remove = (tag: string) => send('DELETE', path, { headers: { 'if-match': tag } });
+    assertFailure(await remove('"of-an-earlier-state"'), 412, 'precondition_failed', /has changed/);
+    const removed = await remove(await etag());
+    assert.equal(removed.status, 200, `${name}: ${removed.text}`);
+  }
+});
+
+test('checks of DNS, failures and uses leave the tag as it is', async () => {
+  const { id, etag } = await made('/v1/domains', { name: 'checked.acme.test' });
+  const verified = await service.request('POST', `/v1/domains/${id}/verify`, { body: {} });
+  assert.equal(verified.status, 200, verified.text);
+  assert.equal(verified.body.etag, etag);
+  const rotated = await service.request('POST', `/v1/domains/${id}/rotate-dkim`, { body: {} });
+  assert.notEqual(rotated.body.etag, etag);
+});
+
+test('a template is published only as its member has seen it', async () => {
+  const { id, etag } = await made('/v1/templates', { name: 'Seen', subject: 'One', text: 'One' });
+  await service.request('PATCH', `/v1/templates/${id}`, { body: { subject: 'Two' } });
+  const publish = (tag: string) =>
+    service.request('POST', `/v1/templates/${id}/publish`, { headers: { 'if-match': tag } });
+  assertFailure(await publish(etag), 412, 'precondition_failed');
+  const { body } = await service.request('GET', `/v1/templates/${id}`);
+  assert.equal((await publish(body.etag)).status, 200);
+  const stale = { headers: { 'if-match': body.etag } };
+  const refused = await service.request('DELETE', `/v1/templates/${id}`, stale);
+  assertFailure(refused, 412, 'precondition_failed');
+});
