@@ -13,8 +13,9 @@ import {
   redirect,
   stringifySearchWith,
 } from '@tanstack/react-router';
-import { ApiError, type Scope, whenSignedOut } from './api/client.ts';
+import { type Scope, whenSignedOut } from './api/client.ts';
 import { coverPage } from './api/cover.ts';
+import { retryDelayMs, retryRead } from './api/stream/connection.ts';
 import { ENVIRONMENTS, rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
 import { Shell } from './shell/shell.tsx';
 import { SignIn } from './features/sign-in/sign-in.tsx';
@@ -22,8 +23,6 @@ import { SignInAgain } from './features/sign-in/sign-in-again.tsx';
 import { importWhenOnline } from './lib/lazy-import.ts';
 import { Pending } from './ui/pending.tsx';
 import { Empty, Problem } from './ui/states.tsx';
-
-const RETRIES = 2;
 
 /** A screen that is loaded on first use, as soon as the service can be reached. */
 const screen: typeof lazyRouteComponent = (load, name) =>
@@ -33,9 +32,8 @@ export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
-      // A refused request would be refused again.
-      retry: (count, error) =>
-        count < RETRIES && error instanceof ApiError && (error.status === 0 || error.status >= 500),
+      retry: retryRead,
+      retryDelay: retryDelayMs,
     },
   },
 });

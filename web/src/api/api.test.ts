@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { call } from './client.ts';
-import { takeEvents } from './event-stream.ts';
+import { takeEvents } from './stream/event-stream.ts';
 import { methodOf, pathOf, queryText } from './operations.ts';
 
 test('an operation has its method and its path, with encoded values', () => {

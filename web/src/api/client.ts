@@ -1,5 +1,6 @@
 /** Requests to the API in the session of a member, whose cookie scripts cannot read. */
 import { noteServerTime } from '../lib/clock.ts';
+import { isOutage, noteContact, noteOutage } from './stream/connection.ts';
 import {
   type AnyParts,
   methodOf,
@@ -30,13 +31,21 @@ export class ApiError extends Error {
   readonly details: readonly FieldProblem[];
 
   constructor(status: number, { error = {} }: Failure) {
-    super(error.message ?? `The service responded with status ${status}.`);
+    super(
+      error.code === 'precondition_failed'
+        ? CHANGED_MEANWHILE
+        : (error.message ?? `The service responded with status ${status}.`),
+    );
     this.status = status;
     this.code = error.code ?? 'unknown';
     this.requestId = error.request_id ?? null;
     this.details = error.details ?? [];
   }
 }
+
+/** That of the API is for programs. */
+const CHANGED_MEANWHILE =
+  'This was changed meanwhile, so nothing was done. Close this, look at it again, and repeat your change.';
 
 const SIGNED_OUT = {
   code: 'authentication_error',
@@ -62,6 +71,9 @@ const WITHOUT_SESSION: ReadonlySet<OperationId> = new Set<OperationId>([
   'startPasskeySignIn',
   'startOidcSignIn',
 ]);
+
+/** No read takes the service longer. */
+const READ_MAX_MS = 30_000;
 
 let onSignedOut = (): void => {};
 let isSignedOut = false;
@@ -99,12 +111,39 @@ export async function respond<Id extends OperationId>(
 
 /** Untyped `call`, for callers that check the parts themselves. */
 export async function callWith(id: OperationId, parts: AnyParts & CallOptions): Promise<unknown> {
-  const text = await (await send(id, parts)).text();
+  // A change that takes long may be done nevertheless.
+  if (methodOf(id) !== 'GET') return contentOf(await send(id, parts));
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), READ_MAX_MS);
+  try {
+    return await contentOf(await send(id, parts, late.signal));
+  } catch (error) {
+    if (late.signal.aborted && !(error instanceof ApiError)) throw unreachable();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function contentOf(response: Response): Promise<unknown> {
+  const text = await response.text();
   return text === '' ? null : JSON.parse(text);
 }
 
-async function send(id: OperationId, parts: AnyParts & CallOptions): Promise<Response> {
+function unreachable(): ApiError {
+  noteOutage('unreachable');
+  const message = 'The service cannot be reached. Check your connection.';
+  return new ApiError(0, { error: { code: 'unreachable', message } });
+}
+
+/** @param late aborts a request whose connection has died, for example while a laptop slept */
+async function send(
+  id: OperationId,
+  parts: AnyParts & CallOptions,
+  late?: AbortSignal,
+): Promise<Response> {
   const { scope, path, query, body, signal, headers } = parts;
+  const signals = [signal, late].filter((one) => one !== undefined);
   const needsSession = !WITHOUT_SESSION.has(id);
   if (needsSession && isSignedOut) throw new ApiError(401, { error: SIGNED_OUT });
   const method = methodOf(id);
@@ -113,15 +152,17 @@ async function send(id: OperationId, parts: AnyParts & CallOptions): Promise<Res
     method,
     headers: { ...headersFor(scope, method), ...headers },
     ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
-    ...(signal ? { signal } : {}),
+    ...(signals.length > 0 && { signal: AbortSignal.any(signals) }),
   });
   if (body !== undefined && !isText) request.headers.set('content-type', 'application/json');
   const response = await fetch(request).catch((error: unknown) => {
     if (signal?.aborted) throw error;
-    const message = 'The service cannot be reached. Check your connection.';
-    throw new ApiError(0, { error: { code: 'unreachable', message } });
+    throw unreachable();
   });
   noteServerTime(response.headers.get('date'));
+  if (!isOutage(response.status)) noteContact();
+  // Too many event streams are no outage.
+  else if (id !== 'listEvents') noteOutage('unavailable');
   if (response.ok) return response;
   if (response.status === 401 && needsSession && (await hasEnded(method))) sessionHasEnded();
   const failure: unknown = await response.json().catch(() => ({}));

@@ -4,6 +4,7 @@ import { Outlet, useNavigate } from '@tanstack/react-router';
 import { FlaskConical, Menu as MenuIcon, Radio, Search } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import { useScope } from '../api/scope.ts';
+import { useLiveData } from '../api/stream/live-data.ts';
 import { sessionQuery } from '../api/session.ts';
 import { IconButton } from '../ui/button.tsx';
 import { Chip } from '../ui/chip.tsx';
@@ -18,6 +19,7 @@ import {
   switchSingleKeys,
   useShortcuts,
 } from '../lib/keys.ts';
+import { ConnectionLine } from './connection-line.tsx';
 import { Navigation } from './navigation.tsx';
 import { Palette } from './palette.tsx';
 import { useScreens } from './screens.ts';
@@ -29,6 +31,7 @@ export function Shell(): ReactNode {
   const [open, setOpen] = useState<'palette' | 'keys' | 'navigation' | null>(null);
   const close = (): void => setOpen(null);
   useEffect(listenForKeys, []);
+  useLiveData();
   const searchEmails = () =>
     navigate({
       to: '/$project/$environment/emails',
@@ -58,6 +61,7 @@ export function Shell(): ReactNode {
         </aside>
         <div className="flex min-w-0 grow flex-col">
           <TopBar onNavigation={() => setOpen('navigation')} onPalette={() => setOpen('palette')} />
+          <ConnectionLine />
           <main
             id="content"
             tabIndex={-1}

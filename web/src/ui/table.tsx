@@ -78,7 +78,9 @@ export function ListTable<Row>({
   ...table
 }: Omit<Props<Row>, 'rows'> & { list: List<Row>; empty: ReactNode }): ReactNode {
   if (list.isPending) return <RowsSkeleton />;
-  if (list.error !== null) return <Problem error={list.error} retry={() => void list.refetch()} />;
+  // A refresh that failed leaves the rows, as they were read before.
+  if (list.error !== null && list.rows.length === 0)
+    return <Problem error={list.error} retry={() => void list.refetch()} />;
   if (list.rows.length === 0) return empty;
   return (
     <>

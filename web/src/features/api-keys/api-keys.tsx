@@ -6,6 +6,7 @@ import type { ApiKey } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
+import { SharedForm } from '../../ui/shared-form.tsx';
 import { Allowed, AllowedScreen, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -215,17 +216,29 @@ function listsIn(form: FormData) {
 function ChangeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
-  const change = async (form: FormData): Promise<void> => {
-    const body = { name: textOf(form, 'name'), ...listsIn(form) };
-    await api.call('updateApiKey', { path: { id: apiKey.id }, body });
-    await reload('listApiKeys');
-    onDone();
-  };
+  const { id } = apiKey;
   return (
-    <ActionForm action="Save" send={change}>
+    <SharedForm
+      action="Save"
+      object={apiKey}
+      labels={{
+        name: 'Name',
+        ...Object.fromEntries(LISTS.map(([name, , label]) => [name, label])),
+      }}
+      bodyOf={(form) => ({ name: textOf(form, 'name'), ...listsIn(form) })}
+      change={(body, headers) => api.call('updateApiKey', { path: { id }, body, headers })}
+      read={async () => {
+        const { data } = await api.call('listApiKeys', { query: { limit: 100 } });
+        return data.find((one) => one.id === id);
+      }}
+      onDone={async () => {
+        await reload('listApiKeys');
+        onDone();
+      }}
+    >
       <Field label="Name" name="name" defaultValue={apiKey.name} autoComplete="off" required />
       <ListFields apiKey={apiKey} />
-    </ActionForm>
+    </SharedForm>
   );
 }
 
@@ -268,7 +281,8 @@ function RevokeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }):
   const api = useApi();
   const reload = useReload();
   const revoke = async (): Promise<void> => {
-    await api.call('revokeApiKey', { path: { id: apiKey.id } });
+    const { id, etag } = apiKey;
+    await api.call('revokeApiKey', { path: { id }, headers: { 'if-match': etag } });
     await reload('listApiKeys');
     onDone();
   };

@@ -240,7 +240,8 @@ function RemoveForm({ domain }: { domain: Domain }): ReactNode {
   const remove = async (form: FormData): Promise<void> => {
     if (textOf(form, 'name').trim() !== domain.name)
       throw new Error(`Type ${domain.name} to confirm.`);
-    await api.call('deleteDomain', { path: { id: domain.id } });
+    const { id, etag } = domain;
+    await api.call('deleteDomain', { path: { id }, headers: { 'if-match': etag } });
     await navigate({ to: '/$project/$environment/domains', params: api.scope });
     await reload('listDomains');
   };

@@ -227,15 +227,17 @@ function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): R
   const api = useApi();
   const reload = useReload();
   const change = async (form: FormData): Promise<void> => {
-    const set = async (body: RightsChange): Promise<Member> => {
-      const changed = await api.call('updateMember', { path: { id: member.id }, body });
+    const set = async (body: RightsChange, etag: string): Promise<Member> => {
+      const headers = { 'if-match': etag };
+      const changed = await api.call('updateMember', { path: { id: member.id }, body, headers });
       await reload('listMembers');
       return changed;
     };
-    const after = rightsInWords(await set(rightsIn(form, projects)), projects);
+    const changed = await set(rightsIn(form, projects), member.etag);
+    const after = rightsInWords(changed, projects);
     onDone();
     if (after === before) return;
-    const undo = async (): Promise<void> => void (await set(changeTo(member)));
+    const undo = async (): Promise<void> => void (await set(changeTo(member), changed.etag));
     offerUndo({ text: `${member.name} is now ${after}.`, undo });
   };
   return (

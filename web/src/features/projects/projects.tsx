@@ -127,7 +127,8 @@ function NameForm(props: { action: string; project?: Project; onDone: () => void
     if (others.some(({ id, name }) => name === body.name && id !== project?.id)) {
       throw new Error(`There is already a project “${body.name}”. Choose another name.`);
     }
-    if (project) await api.call('updateProject', { path: { id: project.id }, body });
+    const headers = { 'if-match': project?.etag ?? '' };
+    if (project) await api.call('updateProject', { path: { id: project.id }, body, headers });
     else await api.call('createProject', { body });
     // The menu of projects has their names.
     await cache.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });

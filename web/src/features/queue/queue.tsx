@@ -38,7 +38,7 @@ export function QueueScreen(): ReactNode {
   const { scope: chosen, provider } = useSearch({ from: ROUTE });
   const scope = SCOPES.find(([name]) => name === chosen)?.[0] ?? 'project';
   const hasSomeProjects = useHasSomeProjects();
-  const queue = useQueue(scope);
+  const queue = useQueue(scope, { isWatched: true });
   const changes = useQueueChanges(scope);
   return (
     <>

@@ -124,7 +124,8 @@ function DeleteForm({ template }: { template: Template }): ReactNode {
   const reload = useReload();
   const navigate = useNavigate();
   const remove = async (): Promise<void> => {
-    await api.call('deleteTemplate', { path: { id: template.id } });
+    const { id, etag } = template;
+    await api.call('deleteTemplate', { path: { id }, headers: { 'if-match': etag } });
     // Unsaved changes are discarded with it.
     const to = { to: '/$project/$environment/templates', params: api.scope } as const;
     await navigate({ ...to, ignoreBlocker: true });

@@ -15,6 +15,8 @@ import { sentenceOf } from '../../ui/states.tsx';
 import { ContentChanges } from './changes.tsx';
 import { contentOf, type Draft } from './draft.ts';
 
+const UNSEEN = 'Somebody has changed this template meanwhile. Look at it before you publish it.';
+
 type Props = {
   /** As it is stored. */
   template: Template;
@@ -108,7 +110,10 @@ function useSaving(template: Template, draft: Draft) {
     ...state,
     save: () =>
       run(async () => api.call('updateTemplate', { path, headers, body: contentOf(draft) })),
-    publish: () => run(() => api.call('publishTemplate', { path, body: {} })),
+    publish: async () => {
+      const result = await run(() => api.call('publishTemplate', { path, headers, body: {} }));
+      if (result === 'changed elsewhere') setState({ isSending: false, failure: UNSEEN });
+    },
   };
 }
 

@@ -6,6 +6,7 @@ import type { Webhook, WebhookCreation } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
+import { SharedForm } from '../../ui/shared-form.tsx';
 import { chosenOf, Field, textOf } from '../../ui/field.tsx';
 import { Select } from '../../ui/select.tsx';
 import { Code } from '../../ui/states.tsx';
@@ -29,15 +30,24 @@ export function AddForm(): ReactNode {
 export function EditForm({ webhook, onDone }: { webhook: Webhook; onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
-  const change = async (form: FormData): Promise<void> => {
-    await api.call('updateWebhook', { path: { id: webhook.id }, body: readWebhook(form) });
-    await reload('listWebhooks');
-    onDone();
-  };
+  // The page reads the webhook again while the form is open.
+  const [object] = useState(webhook);
+  const path = { id: webhook.id };
   return (
-    <ActionForm action="Save" send={change}>
-      <WebhookFields webhook={webhook} />
-    </ActionForm>
+    <SharedForm
+      action="Save"
+      object={object}
+      labels={{ url: 'URL', events: 'Events' }}
+      bodyOf={readWebhook}
+      change={(body, headers) => api.call('updateWebhook', { path, body, headers })}
+      read={() => api.call('getWebhook', { path })}
+      onDone={async () => {
+        await reload('listWebhooks');
+        onDone();
+      }}
+    >
+      <WebhookFields webhook={object} />
+    </SharedForm>
   );
 }
 

@@ -302,7 +302,8 @@ function RemoveForm({ webhook }: { webhook: Webhook }): ReactNode {
   const reload = useReload();
   const navigate = useNavigate();
   const remove = async (): Promise<void> => {
-    await api.call('deleteWebhook', { path: { id: webhook.id } });
+    const { id, etag } = webhook;
+    await api.call('deleteWebhook', { path: { id }, headers: { 'if-match': etag } });
     await navigate({ to: '/$project/$environment/webhooks', params: api.scope });
     await reload('listWebhooks');
   };

@@ -29,18 +29,14 @@ const AHEAD = 20;
 type ListProps = { place: Place; q: string; openId: string | null };
 
 export function EmailList({ place, q, openId }: ListProps): ReactNode {
-  const { emails, isLive, isBehind, catchUp } = useLiveEmails(q);
+  const { emails, isBehind, catchUp } = useLiveEmails(q);
   const rows = useMemo(() => emails.data?.pages.flatMap((page) => page.data) ?? [], [emails.data]);
   if (emails.isPending) return <RowsSkeleton />;
-  if (emails.isError) return <Problem error={emails.error} retry={() => void emails.refetch()} />;
+  if (emails.isLoadingError)
+    return <Problem error={emails.error} retry={() => void emails.refetch()} />;
   if (rows.length === 0 && !emails.hasNextPage) return <NoEmails to={PLACES[place].to} q={q} />;
   return (
     <>
-      {!isLive && (
-        <p role="status" className="border-b border-line px-4 py-1 text-sm text-muted">
-          Connection lost. Reconnecting …
-        </p>
-      )}
       <Rows
         key={q}
         {...{ rows, place, openId, q, isBehind, catchUp }}

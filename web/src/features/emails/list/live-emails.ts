@@ -66,7 +66,7 @@ export function useLiveEmails(q: string) {
         } else if (!(await readParts(parts))) setSearchBehind(q);
       }
     } catch {
-      // The list stays, and is read as a whole with the next event.
+      // The list stays. It is read as a whole with the next event, or after an outage (api/stream/live-data.ts).
       state.isAll = true;
     } finally {
       state.isBusy = false;
@@ -94,12 +94,12 @@ export function useLiveEmails(q: string) {
     waiting.current.isAll ||= !isGapless;
     void refresh();
   };
-  const isLive = useEvents(api.scope, onEvents, { everyMs: REFRESH_MS });
+  useEvents(api.scope, onEvents, { everyMs: REFRESH_MS });
   const catchUp = (): void => {
     setSearchBehind(null);
     void cache.resetQueries({ queryKey, exact: true });
   };
-  return { emails, isLive, isBehind, catchUp };
+  return { emails, isBehind, catchUp };
 }
 
 /** Resolves when no request for the list is under way. */

@@ -1,5 +1,5 @@
 /** Parses the server-sent events of the event stream. */
-import type { StreamEvent } from '../../../sdk/src/api.ts';
+import type { StreamEvent } from '../../../../sdk/src/api.ts';
 
 /** The part of a stream that has arrived. */
 export type Arrived = {
