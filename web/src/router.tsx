@@ -125,7 +125,7 @@ const emails = createRoute({
 const email = createRoute({
   getParentRoute: () => emails,
   path: '$id',
-  validateSearch: texts('tab', 'width', 'dark'),
+  validateSearch: texts('tab', 'width', 'dark', 'recipient', 'attempt'),
   component: screen(() => import('./features/emails/page/email.tsx'), 'EmailScreen'),
 });
 
@@ -313,5 +313,7 @@ declare module '@tanstack/history' {
   interface HistoryState {
     /** The search has the focus when the page appears. */
     isSearching?: boolean;
+    /** The list is walked by keys, and keeps the focus. */
+    isWalking?: boolean;
   }
 }

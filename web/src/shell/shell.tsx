@@ -52,20 +52,20 @@ export function Shell(): ReactNode {
     'shell',
   );
   return (
-    <div className="flex h-full flex-col">
+    <div className="flex h-full flex-col print:block print:h-auto">
       <SkipLink />
       {scope.environment === 'test' && <TestBar />}
-      <div className="flex min-h-0 grow">
-        <aside className="hidden w-58 shrink-0 border-r border-line bg-side min-[900px]:block">
+      <div className="flex min-h-0 grow print:block">
+        <aside className="hidden w-58 shrink-0 border-r border-line bg-side min-[900px]:block print:hidden">
           <Navigation onPalette={() => setOpen('palette')} onKeys={() => setOpen('keys')} />
         </aside>
-        <div className="flex min-w-0 grow flex-col">
+        <div className="flex min-w-0 grow flex-col print:block">
           <TopBar onNavigation={() => setOpen('navigation')} onPalette={() => setOpen('palette')} />
           <ConnectionLine />
           <main
             id="content"
             tabIndex={-1}
-            className="flex min-h-0 grow flex-col overflow-auto outline-none"
+            className="flex min-h-0 grow flex-col overflow-auto outline-none print:block print:overflow-visible"
           >
             <UndoProvider>
               <Outlet />
@@ -110,7 +110,7 @@ function TopBar(props: { onNavigation: () => void; onPalette: () => void }): Rea
   const name = session?.projects.find(({ id }) => id === scope.project)?.name;
   const isTest = scope.environment === 'test';
   return (
-    <div className="flex h-13 shrink-0 items-center gap-2 border-b border-line bg-side px-3 min-[900px]:hidden">
+    <div className="flex h-13 shrink-0 items-center gap-2 border-b border-line bg-side px-3 min-[900px]:hidden print:hidden">
       <IconButton label="Navigation" onClick={props.onNavigation}>
         <MenuIcon size={18} aria-hidden />
       </IconButton>

@@ -10,7 +10,7 @@ export function TabLinks(props: {
   return (
     <nav
       aria-label={about}
-      className="flex shrink-0 gap-4 overflow-x-auto border-b border-line px-(--page-x) text-sm font-medium"
+      className="flex shrink-0 gap-4 overflow-x-auto border-b border-line px-(--page-x) text-sm font-medium print:hidden"
     >
       {tabs.map(([name, label], index) => (
         <Link

@@ -207,19 +207,24 @@ function useWalk(
   const { to } = PLACES[place];
   const openIndex = openId === null ? -1 : rows.findIndex(({ id }) => id === openId);
   const at = openIndex >= 0 ? openIndex : walked;
-  const open = (index: number): void => {
+  const open = (index: number, isWalking = false): void => {
     const email = rows[index];
     if (!email) return;
     const params = { ...scope, id: email.id };
-    void navigate({ to: `${to}/$id`, params, search: searchOf(place, q) });
+    void navigate({ to: `${to}/$id`, params, search: searchOf(place, q), state: { isWalking } });
   };
   const step = (by: number): void => {
     const next = Math.min(rows.length - 1, Math.max(0, at + by));
     setWalked(next);
     show(next);
-    if (openId !== null) open(next);
+    if (openId !== null) open(next, true);
   };
-  const close = (): void => void navigate({ to, params: scope, search: q ? { q } : {} });
+  const close = (): void => {
+    void navigate({ to, params: scope, search: q ? { q } : {} });
+    if (at < 0) return;
+    setWalked(at);
+    show(at);
+  };
   useShortcuts([
     { keys: 'j', label: 'Next email', run: () => step(1) },
     { keys: 'k', label: 'Previous email', run: () => step(-1) },

@@ -1,69 +1,129 @@
-/** The actions of an email: cancel, reschedule, send again, share, copy as curl. */
+/** The actions of an email: cancel, reschedule, send again, try now, release, share, copy as curl, case file, print. */
 import { useNavigate } from '@tanstack/react-router';
+import { CalendarClock, Copy, FileDown, Printer, Share2, Terminal, X } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Email, EmailCreation, EmailInspection } from '../../../../../sdk/src/api.ts';
 import { respond } from '../../../api/client.ts';
 import { useReload } from '../../../api/list.ts';
 import { acceptedId, type Api, useApi } from '../../../api/scope.ts';
+import { copyText } from '../../../lib/clipboard.ts';
 import { useInspection } from '../content/inspection.tsx';
 import { ActionForm } from '../../../ui/action-form.tsx';
-import { Allowed } from '../../../ui/allowed.tsx';
+import { Allowed, useMay } from '../../../ui/allowed.tsx';
 import { Button } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, textOf } from '../../../ui/field.tsx';
+import type { MoreItems } from '../../../ui/more-menu.tsx';
 import { Code } from '../../../ui/states.tsx';
 import { absoluteTime } from '../../../lib/time.ts';
 import { useOfferUndo } from '../../../ui/undo.tsx';
+import { CaseFileForm } from './case-file.tsx';
 
 const OPEN = new Set<Email['status']>(['scheduled', 'queued', 'deferred']);
 const SHARED_S = 48 * 3_600;
 
-type Action = 'cancel' | 'reschedule' | 'resend' | 'share' | 'curl';
+const TITLES = {
+  cancel: 'Cancel this email?',
+  reschedule: 'Reschedule',
+  resend: 'Send again',
+  retry: 'Try now?',
+  release: 'Release this email?',
+  share: 'Share',
+  curl: 'Copy as curl',
+  'case-file': 'Download case file',
+} as const;
+export type EmailAction = keyof typeof TITLES;
+export type OpenAction = (action: EmailAction) => void;
 
-export function EmailActions({ email }: { email: Email }): ReactNode {
-  const [open, setOpen] = useState<Action | null>(null);
-  const close = (): void => setOpen(null);
-  const hasContent = email.html !== null || email.text !== null;
+/** Returns the items of the menu, and the state of the dialog that an action opens. */
+export function useEmailActions(email: Email): {
+  open: OpenAction;
+  items: MoreItems;
+  action: EmailAction | null;
+  onClose: () => void;
+} {
+  const may = useMay();
+  const [action, setAction] = useState<EmailAction | null>(null);
+  const choose = (one: EmailAction) => () => setAction(one);
+  const isScheduled = email.status === 'scheduled' && may('rescheduleEmail');
+  const items: MoreItems = [
+    isScheduled && { label: 'Reschedule', icon: CalendarClock, onChoose: choose('reschedule') },
+    hasContent(email) &&
+      may('shareEmail') && { label: 'Share link', icon: Share2, onChoose: choose('share') },
+    { label: 'Copy as curl', icon: Terminal, onChoose: choose('curl') },
+    { label: 'Copy the id', icon: Copy, keys: 'c', onChoose: () => void copyText(email.id) },
+    { label: 'Download case file', icon: FileDown, onChoose: choose('case-file') },
+    { label: 'Print', icon: Printer, onChoose: () => window.print() },
+    OPEN.has(email.status) &&
+      may('cancelEmail') && {
+        label: 'Cancel email',
+        icon: X,
+        isDestructive: true,
+        onChoose: choose('cancel'),
+      },
+  ];
+  return { open: setAction, items, action, onClose: () => setAction(null) };
+}
+
+function hasContent({ html, text }: Email): boolean {
+  return html !== null || text !== null;
+}
+
+export function SendAgain(props: {
+  email: Email;
+  open: OpenAction;
+  look?: 'primary';
+}): ReactNode {
+  const { email, open, look } = props;
+  if (!hasContent(email)) return null;
   return (
-    <div className="flex flex-wrap gap-2">
-      <Allowed to="sendEmail">
-        {hasContent && <Button onClick={() => setOpen('resend')}>Send again</Button>}
-      </Allowed>
-      <Allowed to="rescheduleEmail">
-        {email.status === 'scheduled' && (
-          <Button onClick={() => setOpen('reschedule')}>Reschedule</Button>
-        )}
-      </Allowed>
-      <Allowed to="cancelEmail">
-        {OPEN.has(email.status) && (
-          <Button look="danger" onClick={() => setOpen('cancel')}>
-            Cancel
-          </Button>
-        )}
-      </Allowed>
-      <Allowed to="shareEmail">
-        {hasContent && <Button onClick={() => setOpen('share')}>Share</Button>}
-      </Allowed>
-      <Button onClick={() => setOpen('curl')}>Copy as curl</Button>
-      <Dialog isOpen={open === 'cancel'} onClose={close} title="Cancel this email?">
-        <CancelForm email={email} onDone={close} />
-      </Dialog>
-      <Dialog isOpen={open === 'reschedule'} onClose={close} title="Reschedule">
-        <RescheduleForm email={email} onDone={close} />
-      </Dialog>
-      <Dialog isOpen={open === 'resend'} onClose={close} title="Send again">
-        <ResendForm email={email} onDone={close} />
-      </Dialog>
-      <Dialog isOpen={open === 'share'} onClose={close} title="Share">
-        <ShareForm email={email} />
-      </Dialog>
-      <Dialog isOpen={open === 'curl'} onClose={close} title="Copy as curl">
-        <div className="p-4">
-          <Code what="request" text={asCurl(email)} />
-        </div>
-      </Dialog>
-    </div>
+    <Allowed to="sendEmail">
+      <Button {...(look && { look })} onClick={() => open('resend')}>
+        Send again
+      </Button>
+    </Allowed>
   );
+}
+
+export function EmailDialog(props: {
+  email: Email;
+  action: EmailAction | null;
+  onClose: () => void;
+}): ReactNode {
+  const { email, action, onClose } = props;
+  return (
+    <Dialog
+      isOpen={action !== null}
+      onClose={onClose}
+      title={action === null ? '' : TITLES[action]}
+    >
+      {action !== null && <ActionContent email={email} action={action} onDone={onClose} />}
+    </Dialog>
+  );
+}
+
+function ActionContent({ action, ...props }: FormProps & { action: EmailAction }): ReactNode {
+  switch (action) {
+    case 'cancel':
+      return <CancelForm {...props} />;
+    case 'reschedule':
+      return <RescheduleForm {...props} />;
+    case 'resend':
+      return <ResendForm {...props} />;
+    case 'retry':
+    case 'release':
+      return <QueueForm {...props} action={action} />;
+    case 'share':
+      return <ShareForm email={props.email} />;
+    case 'case-file':
+      return <CaseFileForm {...props} />;
+    case 'curl':
+      return (
+        <div className="px-5 pt-1 pb-5">
+          <Code what="request" text={asCurl(props.email)} />
+        </div>
+      );
+  }
 }
 
 type FormProps = { email: Email; onDone: () => void };
@@ -84,6 +144,38 @@ function CancelForm({ email, onDone }: FormProps): ReactNode {
   return (
     <ActionForm action="Cancel email" look="danger" send={cancel}>
       <p>Recipients who have not received this email yet will not get it. This cannot be undone.</p>
+    </ActionForm>
+  );
+}
+
+const QUEUE_CHANGES = {
+  retry: {
+    operation: 'retryQueue',
+    label: 'Try now',
+    says: 'The next attempt is made now instead of by the schedule. A suspended provider stays suspended.',
+  },
+  release: {
+    operation: 'releaseQueue',
+    label: 'Release',
+    says: 'The recipients on hold are attempted again.',
+  },
+} as const;
+
+function QueueForm({
+  email,
+  action,
+  onDone,
+}: FormProps & { action: keyof typeof QUEUE_CHANGES }): ReactNode {
+  const { api, changed } = useChange(email);
+  const { operation, label, says } = QUEUE_CHANGES[action];
+  const send = async (): Promise<void> => {
+    await api.call(operation, { body: { email_id: email.id } });
+    await changed();
+    onDone();
+  };
+  return (
+    <ActionForm action={label} send={send}>
+      <p>{says}</p>
     </ActionForm>
   );
 }

@@ -1,6 +1,9 @@
 /** The events of an email, oldest first, with the time between them. An attempt unfolds into its transcript. */
+import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { TimelineEvent } from '../../../../../sdk/src/api.ts';
+import type { Email, TimelineEvent } from '../../../../../sdk/src/api.ts';
+import { useApi } from '../../../api/scope.ts';
+import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { absoluteTime, inWords, secondsBetween } from '../../../lib/time.ts';
 
 const WORDS: Readonly<Partial<Record<TimelineEvent['type'], string>>> = {
@@ -39,9 +42,17 @@ type Attempt = {
   transcript?: string[];
 };
 
-export function Timeline({ events }: { events: readonly TimelineEvent[] }): ReactNode {
+export function EmailEvents({ email }: { email: Pick<Email, 'id'> }): ReactNode {
+  const api = useApi();
+  const events = useQuery(api.query('listEmailEvents', { path: { id: email.id } }));
+  if (events.isPending) return <RowsSkeleton rows={4} />;
+  if (events.isError) return <Problem error={events.error} retry={() => void events.refetch()} />;
+  return <Timeline events={events.data.data} />;
+}
+
+function Timeline({ events }: { events: readonly TimelineEvent[] }): ReactNode {
   return (
-    <ol>
+    <ol aria-label="Events" className="px-(--page-x) py-4">
       {events.map((event, index) => (
         <Step
           key={event.id}

@@ -1,0 +1,116 @@
+/** The recipients of an email, by equal status and reason. Choosing one shows its attempts below. */
+import type { ReactNode } from 'react';
+import type { Recipient } from '../../../../../sdk/src/api.ts';
+import { recipients as inCount } from '../../../lib/numbers.ts';
+import { inWords, secondsBetween } from '../../../lib/time.ts';
+import { Card } from '../../../ui/card.tsx';
+import { Chip } from '../../../ui/chip.tsx';
+import { ShareBar } from '../../../ui/share-bar.tsx';
+import { STATUS_LOOKS } from '../../../ui/status.tsx';
+import { Time } from '../../../ui/time.tsx';
+import { codesOf, hasTheEmail, type RecipientGroup, splitAdvice } from './recipient-groups.ts';
+
+/** More recipients of a group are folded. */
+const SHOWN_MAX = 8;
+
+type Props = {
+  groups: readonly RecipientGroup[];
+  chosen: string | null;
+  onChoose: (address: string) => void;
+  /** When the email was due. */
+  since: string;
+};
+
+export function RecipientsCard({ groups, ...props }: Props): ReactNode {
+  const all = groups.flatMap(({ recipients }) => recipients);
+  const having = all.filter(hasTheEmail).length;
+  return (
+    <Card
+      title="Recipients"
+      about={`${having} of ${all.length} delivered`}
+      actions={
+        <span className="w-30">
+          <ShareBar
+            parts={groups.map(({ status, recipients }) => ({
+              tone: STATUS_LOOKS[status][0],
+              value: recipients.length,
+              label: status,
+            }))}
+          />
+        </span>
+      }
+      wide={groups.map((group) => (
+        <Group key={group.key} group={group} {...props} />
+      ))}
+    />
+  );
+}
+
+function Group({ group, ...props }: Omit<Props, 'groups'> & { group: RecipientGroup }): ReactNode {
+  const { status, recipients, reason, smtp } = group;
+  const [tone, icon] = STATUS_LOOKS[status];
+  const shown = recipients.slice(0, SHOWN_MAX);
+  const folded = recipients.slice(SHOWN_MAX);
+  const hasChosen = folded.some(({ address }) => address === props.chosen);
+  const facts = [codesOf(smtp), reason && splitAdvice(reason.advice).cause].filter(Boolean);
+  return (
+    <section className="border-line not-first:border-t">
+      <h3 className="flex flex-wrap items-center gap-x-2 gap-y-1 bg-sunken px-4 py-2 text-sm font-normal">
+        <Chip tone={tone} icon={icon}>
+          {status}, {inCount(recipients.length)}
+        </Chip>
+        {facts.length > 0 && <span className="min-w-0 text-muted">{facts.join(', ')}</span>}
+      </h3>
+      <ul>
+        {shown.map((recipient) => (
+          <Row key={recipient.address} recipient={recipient} {...props} />
+        ))}
+      </ul>
+      {folded.length > 0 && (
+        <details open={hasChosen}>
+          <summary className="border-t border-line px-4 py-2 text-sm text-muted hover:bg-hover">
+            {folded.length} more
+          </summary>
+          <ul>
+            {folded.map((recipient) => (
+              <Row key={recipient.address} recipient={recipient} {...props} />
+            ))}
+          </ul>
+        </details>
+      )}
+    </section>
+  );
+}
+
+function Row(props: Omit<Props, 'groups'> & { recipient: Recipient }): ReactNode {
+  const { recipient, chosen, onChoose, since } = props;
+  const { address, kind, attempts, completed_at: ended, next_attempt_at: next } = recipient;
+  const isChosen = address === chosen;
+  return (
+    <li className="border-t border-line">
+      <button
+        type="button"
+        aria-pressed={isChosen}
+        onClick={() => onChoose(address)}
+        className={`flex w-full items-baseline gap-3 px-4 py-2 text-left text-sm -outline-offset-2 hover:bg-hover ${isChosen ? 'bg-accent-tint' : ''}`}
+      >
+        <span className="min-w-0 grow">
+          <span className="break-all">{address}</span>
+          {kind !== 'to' && <span className="text-muted"> {kind}</span>}
+        </span>
+        <span className="shrink-0 whitespace-nowrap text-muted tabular-nums">
+          {attempts} {attempts === 1 ? 'attempt' : 'attempts'}
+        </span>
+        <span className="min-w-14 shrink-0 text-right whitespace-nowrap tabular-nums">
+          {ended !== null ? (
+            <span title={`after ${inWords(secondsBetween(since, ended))}`}>
+              {inWords(secondsBetween(since, ended))}
+            </span>
+          ) : (
+            next !== null && <Time at={next} />
+          )}
+        </span>
+      </button>
+    </li>
+  );
+}

@@ -1,0 +1,119 @@
+/** The verdict at the head of an email's page: state, reason, what to do, and the one action that helps. */
+import type { ReactNode } from 'react';
+import type { Diagnosis, Email } from '../../../../../sdk/src/api.ts';
+import type { Scope } from '../../../api/client.ts';
+import { useScope } from '../../../api/scope.ts';
+import { absoluteTime } from '../../../lib/time.ts';
+import { Allowed, type Operation } from '../../../ui/allowed.tsx';
+import { Button, ButtonLink } from '../../../ui/button.tsx';
+import { STATUS_LOOKS } from '../../../ui/status.tsx';
+import { Time } from '../../../ui/time.tsx';
+import { Verdict } from '../../../ui/verdict.tsx';
+import { type OpenAction, SendAgain } from './email-actions.tsx';
+import { type EmailVerdict as Judged, verdictOf } from './verdict.ts';
+
+export function EmailVerdict(props: {
+  email: Email;
+  /** undefined while it loads */
+  diagnosis: Diagnosis | undefined;
+  open: OpenAction;
+}): ReactNode {
+  const { email, diagnosis, open } = props;
+  const scope = useScope();
+  const verdict = verdictOf(email, diagnosis);
+  const [tone, icon] = STATUS_LOOKS[verdict.status];
+  const { provider, sentences } = verdict;
+  const action = <Action verdict={verdict} email={email} open={open} />;
+  return (
+    <Verdict
+      tone={tone}
+      icon={icon}
+      title={verdict.title}
+      action={
+        (verdict.action !== null || provider !== null) && (
+          <>
+            {action}
+            {provider !== null && (
+              <ButtonLink
+                look="quiet"
+                to="/$project/$environment/queue"
+                params={scope}
+                search={{ provider }}
+              >
+                {provider} in the queue
+              </ButtonLink>
+            )}
+          </>
+        )
+      }
+    >
+      {sentences.length > 0 && <p>{sentences.join(' ')}</p>}
+      <Waiting verdict={verdict} />
+    </Verdict>
+  );
+}
+
+/** When it is tried next, and until when. */
+function Waiting({ verdict }: { verdict: Judged }): ReactNode {
+  const { nextAttemptAt, expiresAt } = verdict;
+  if (nextAttemptAt === null) return null;
+  return (
+    <p>
+      Next attempt{' '}
+      <strong className="font-semibold">
+        <Time at={nextAttemptAt} />
+      </strong>
+      {expiresAt !== null && <>, given up at {absoluteTime(expiresAt)}</>}.
+    </p>
+  );
+}
+
+type ActionProps = { verdict: Judged; email: Email; open: OpenAction };
+
+const DIALOGS = {
+  retry: { to: 'retryQueue', label: 'Try now' },
+  release: { to: 'releaseQueue', label: 'Release' },
+  reschedule: { to: 'rescheduleEmail', label: 'Reschedule' },
+} as const satisfies Record<string, { to: Operation; label: string }>;
+
+function Action({ verdict, email, open }: ActionProps): ReactNode {
+  const scope = useScope();
+  const { action, address } = verdict;
+  switch (action) {
+    case 'resend':
+      return <SendAgain email={email} open={open} look="primary" />;
+    case 'retry':
+    case 'release':
+    case 'reschedule':
+      return (
+        <Allowed to={DIALOGS[action].to}>
+          <Button look="primary" onClick={() => open(action)}>
+            {DIALOGS[action].label}
+          </Button>
+        </Allowed>
+      );
+    case 'suppression':
+      return <SuppressionLink scope={scope} address={address ?? ''} />;
+    case 'domain':
+      return (
+        <ButtonLink look="primary" to="/$project/$environment/domains" params={scope}>
+          Show the sending domain
+        </ButtonLink>
+      );
+    case null:
+      return null;
+  }
+}
+
+function SuppressionLink({ scope, address }: { scope: Scope; address: string }): ReactNode {
+  return (
+    <ButtonLink
+      look="primary"
+      to="/$project/$environment/suppressions"
+      params={scope}
+      search={{ address }}
+    >
+      Show the suppression
+    </ButtonLink>
+  );
+}
