@@ -121,6 +121,11 @@ export class Operator extends Resource {
     return this.call('getStatus');
   }
 
+  /** Returns the variables of the service, without secrets. */
+  variables() {
+    return this.call('listVariables');
+  }
+
   /** Returns what the doctor of each running node found last. */
   doctor() {
     return this.call('getDoctor');

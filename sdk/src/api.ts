@@ -3043,6 +3043,24 @@ export type Unready = {
   }>;
 };
 
+export type Variable = {
+  object: 'variable';
+  name: string;
+  /** False when the default applies. */
+  is_set: boolean;
+  /** True for secrets, whose value is not shown. */
+  is_hidden: boolean;
+  /** Its value, or null. */
+  value: string | null;
+};
+
+export type VariableList = {
+  object: 'list';
+  data: Variable[];
+  /** True when the list continues in this direction. */
+  has_more: boolean;
+};
+
 /** A saved search in the list of emails. */
 export type View = {
   object: 'view';
@@ -4086,6 +4104,12 @@ export type Operations = {
     body: undefined;
     result: InstallationStatus;
   };
+  /** List the variables */
+  listVariables: {
+    query: Record<never, never>;
+    body: undefined;
+    result: VariableList;
+  };
   /** Show the newest reports of the doctor */
   getDoctor: {
     query: Record<never, never>;
@@ -4339,6 +4363,7 @@ export const OPERATIONS = {
   checkReconciliation: ['POST', '/v1/operator/reconciliation/check'],
   acknowledgeReconciliation: ['POST', '/v1/operator/reconciliation/acknowledge'],
   getStatus: ['GET', '/v1/operator/status'],
+  listVariables: ['GET', '/v1/operator/variables'],
   getDoctor: ['GET', '/v1/operator/doctor'],
   runDoctor: ['POST', '/v1/operator/doctor'],
   listInstallationProjects: ['GET', '/v1/operator/projects'],

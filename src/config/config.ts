@@ -9,6 +9,7 @@ import { isIPv4 } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import {
+  type ConfigVariable,
   EnvReader,
   parseCount,
   parseDatabaseUrl,
@@ -95,6 +96,8 @@ export type Config = Readonly<
       reputationEveryMs: number;
       /** Only for tests of this service (test/README.md). */
       failpoints: readonly ArmedFailpoint[];
+      /** The variables, for owners to look at. */
+      variables: readonly ConfigVariable[];
     }
 >;
 
@@ -126,7 +129,7 @@ export function readConfig(processEnv: Env, system: System = readSystem()): Conf
   const read = new EnvReader(env);
   read.problems.push(...problems);
   const identity = readIdentity(read, system);
-  const config: Config = Object.freeze({
+  const values = {
     ...readHttp(read),
     ...readStorage(read, dataDir),
     ...identity,
@@ -159,9 +162,10 @@ export function readConfig(processEnv: Env, system: System = readSystem()): Conf
       // The former name of this variable.
       read.parsed('LETTERHAUS_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
       REPUTATION_EVERY_MS,
-  });
+  };
   for (const name of READ_ELSEWHERE) read.text(name);
   read.reportUnknown('LETTERHAUS_');
+  const config: Config = Object.freeze({ ...values, variables: read.variables() });
   return read.problems.length === 0 ? { ok: true, config } : { ok: false, problems: read.problems };
 }
 

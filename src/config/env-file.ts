@@ -81,3 +81,10 @@ const URL_WITH_PASSWORD = /:\/\/[^/?#]*:[^/?#]+@|[?&]password=/;
 function isSecret([name, value = '']: [string, string | undefined]): boolean {
   return value.trim() !== '' && (SECRET_NAME.test(name) || URL_WITH_PASSWORD.test(value));
 }
+
+const KEY_NAME = /(?:KEY|KEY_ID|KEYS)$/;
+
+/** Returns whether the value must not be shown. Stricter than the check of files: every key counts. */
+export function isSecretVariable(name: string, value: string): boolean {
+  return SECRET_NAME.test(name) || KEY_NAME.test(name) || URL_WITH_PASSWORD.test(value);
+}

@@ -6,15 +6,24 @@
  */
 import { BlockList, isIP } from 'node:net';
 import { mostSimilar } from '../lib/similar.ts';
-import type { Env } from './env-file.ts';
+import { type Env, isSecretVariable } from './env-file.ts';
 import { parseServer } from '../net/dns/dns-query.ts';
 import { splitDatabaseUrl } from '../database/server/address.ts';
 import { MIB } from '../lib/units.ts';
+
+/** A variable as owners see it. @property value null when it is not set, or hidden */
+export type ConfigVariable = {
+  name: string;
+  isSet: boolean;
+  isHidden: boolean;
+  value: string | null;
+};
 
 export class EnvReader {
   readonly problems: string[] = [];
   readonly #env: Env;
   readonly #known = new Set<string>();
+  readonly #secrets = new Set<string>();
 
   constructor(env: Env) {
     this.#env = env;
@@ -42,6 +51,7 @@ export class EnvReader {
 
   /** Like `parsed`, for a secret value, which the problem does not repeat. */
   secret<Value>(name: string, parse: (text: string) => Value | null, rule: string): Value | null {
+    this.#secrets.add(name);
     const text = this.text(name);
     if (text === null) return null;
     const value = parse(text);
@@ -67,6 +77,15 @@ export class EnvReader {
 
   addProblem(name: string, message: string): void {
     this.problems.push(`${name}: ${message}`);
+  }
+
+  /** Returns the variables that were read, by name. The value of a secret, and of what looks like one, is left out. */
+  variables(): ConfigVariable[] {
+    return [...this.#known].toSorted().map((name) => {
+      const value = this.text(name);
+      const isHidden = this.#secrets.has(name) || isSecretVariable(name, value ?? '');
+      return { name, isSet: value !== null, isHidden, value: isHidden ? null : value };
+    });
   }
 
   reportUnknown(prefix: string): void {

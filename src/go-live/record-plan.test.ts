@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DnsRecord } from '../net/dns-provider/record-text.ts';
-import { mergeSpf, planRecord, type WantedRecord, zoneFileText } from './record-plan.ts';
+import { mergeSpf } from '../core/spf-merge.ts';
+import { planRecord, type WantedRecord, zoneFileText } from './record-plan.ts';
 
 const SPF: WantedRecord = {
   purpose: 'SPF',

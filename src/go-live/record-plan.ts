@@ -2,6 +2,7 @@
  * Decides which records may be added to a zone. Records of others stay. Where one is in the way, the plan names the
  * step for the operator. Pure.
  */
+import { mergeSpf } from '../core/spf-merge.ts';
 import { type DnsRecord, isSameRecord, toZoneFile } from '../net/dns-provider/record-text.ts';
 
 export type WantedRecord = DnsRecord & { purpose: 'DKIM' | 'SPF' | 'MX' | 'DMARC' };
@@ -42,15 +43,6 @@ function isRival(purpose: WantedRecord['purpose'], value: string): boolean {
   if (purpose === 'SPF') return /^v=spf1(?: |$)/i.test(value);
   if (purpose === 'DMARC') return /^v\s*=\s*DMARC1/i.test(value);
   return true;
-}
-
-/** Puts our mechanisms first, because a record ends at its `all` or `redirect`. */
-export function mergeSpf(theirs: string, ours: string): string {
-  const termsOf = (text: string): string[] => text.trim().split(/\s+/).slice(1);
-  const has = new Set(termsOf(theirs).map((term) => term.toLowerCase()));
-  const isEnd = (term: string): boolean => /^[-~?+]?all$|^redirect=/i.test(term);
-  const added = termsOf(ours).filter((term) => !isEnd(term) && !has.has(term.toLowerCase()));
-  return ['v=spf1', ...added, ...termsOf(theirs)].join(' ');
 }
 
 /** Returns the records as lines of a zone file (RFC 1035 §5). */

@@ -31,7 +31,7 @@ import { registerMemberRoutes } from '../accounts/members/routes.ts';
 import { registerAuditRoutes } from '../accounts/audit/routes.ts';
 import { registerOperatorRoutes } from '../operator/routes.ts';
 import { registerReconciliationRoutes } from '../reconciliation/routes.ts';
-import { registerStatusRoute } from '../operator/status-routes.ts';
+import { registerStatusRoute, registerVariablesRoute } from '../operator/status-routes.ts';
 import { registerDoctorRoutes } from '../doctor/reports/routes.ts';
 import { registerProjectSettingRoutes } from '../accounts/projects/settings-routes.ts';
 import { registerResumeRoute } from '../reputation/routes.ts';
@@ -85,6 +85,7 @@ export function registerAllRoutes(
   registerOperatorRoutes(app, services);
   registerReconciliationRoutes(app, services);
   registerStatusRoute(app, services);
+  registerVariablesRoute(app, services);
   registerDoctorRoutes(app, services);
   registerProjectSettingRoutes(app, services);
   registerResumeRoute(app, services);

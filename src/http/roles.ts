@@ -129,6 +129,7 @@ const ADMIN_OPERATIONS = [
 /** Operations on the installation, for owners of the first organization (operators.ts). */
 const OWNER_OPERATIONS = [
   'getStatus',
+  'listVariables',
   'publishDomainRecords',
   'getSignInPolicy',
   'updateSignInPolicy',

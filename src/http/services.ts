@@ -56,6 +56,7 @@ export type HttpServices = {
     | 'publicUrl'
     | 'submissionPorts'
     | 'dnsProvider'
+    | 'variables'
     | 'oidc'
     | 'trackingUrl'
     | 'hostname'

@@ -1,4 +1,4 @@
-/** Routes of the state of the installation at a glance, for operators. */
+/** Routes of the state and the variables of the installation at a glance, for operators. */
 import { z } from 'zod';
 import packageFile from '../../package.json' with { type: 'json' };
 import { newestToWire } from '../backup/newest-backup.ts';
@@ -8,7 +8,7 @@ import { listNodeFacts } from '../migration/upgrade-facts.ts';
 import { readQueueDepth } from '../delivery/queue-control/depth-store.ts';
 import { readReconciliation } from '../reconciliation/day-store.ts';
 import { requireOperator } from '../http/operators.ts';
-import { failures } from '../http/schemas.ts';
+import { doc, failures, listOf } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
 import { condition, conditionToWire } from './routes.ts';
@@ -55,6 +55,47 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
     },
   });
 }
+
+export function registerVariablesRoute(app: App, { db, config }: HttpServices): void {
+  app.get('/v1/operator/variables', {
+    config: { access: 'session' },
+    preHandler: requireOperator(db),
+    schema: {
+      summary: 'List the variables',
+      description:
+        'Lists the environment variables that the service knows, and how they are set on this node. Secrets have ' +
+        'no value. A change takes effect with the next start. For owners.',
+      operationId: 'listVariables',
+      tags: ['Operator'],
+      security: BY_SESSION,
+      response: { 200: variableList, ...failures(404) },
+    },
+    handler: async () => ({
+      object: 'list' as const,
+      data: config.variables.map(({ name, isSet, isHidden, value }) => ({
+        object: 'variable' as const,
+        name,
+        is_set: isSet,
+        is_hidden: isHidden,
+        value,
+      })),
+      has_more: false,
+    }),
+  });
+}
+
+const variableList = listOf(
+  'VariableList',
+  z
+    .object({
+      object: z.literal('variable'),
+      name: z.string().meta({ examples: ['LETTERHAUS_HOSTNAME'] }),
+      is_set: z.boolean().describe('False when the default applies.'),
+      is_hidden: z.boolean().describe('True for secrets, whose value is not shown.'),
+      value: doc(z.string().nullable(), 'Its value, or null.', 'mail.example.com'),
+    })
+    .meta({ id: 'Variable' }),
+);
 
 function queueToWire(depths: Awaited<ReturnType<typeof readQueueDepth>>) {
   const sum = (countOf: (depth: (typeof depths)[number]) => number) =>

@@ -80,6 +80,7 @@ export const ENDPOINTS = `
   POST /v1/operator/reconciliation/check
   POST /v1/operator/reconciliation/acknowledge
   GET /v1/operator/status
+  GET /v1/operator/variables
   GET /v1/operator/doctor
   POST /v1/operator/doctor
   GET /v1/operator/projects
@@ -150,6 +151,7 @@ export async function operatorResponses(
   project: { id: string },
 ): Promise<void> {
   await asks('getStatus');
+  await asks('listVariables');
   await asks('getSignInPolicy');
   await asks('updateSignInPolicy', {}, { second_factor_required: true });
   await asks('updateSignInPolicy', {}, { second_factor_required: false });

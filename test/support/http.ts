@@ -151,6 +151,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       inboundPort: null,
       submissionPorts: [],
       dnsProvider: null,
+      variables: [],
       shaping: DEFAULT_SHAPING,
     },
     secrets: new SecretBox('s'.repeat(32)),
