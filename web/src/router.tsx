@@ -13,10 +13,16 @@ import {
   redirect,
   stringifySearchWith,
 } from '@tanstack/react-router';
-import { type Scope, whenSignedOut } from './api/client.ts';
+import { ApiError, call, type Scope, whenSignedOut } from './api/client.ts';
 import { coverPage } from './api/cover.ts';
 import { retryDelayMs, retryRead } from './api/stream/connection.ts';
-import { ENVIRONMENTS, rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
+import {
+  ENVIRONMENTS,
+  isFirstVisit,
+  rememberScope,
+  scopeToOpen,
+  sessionQuery,
+} from './api/session.ts';
 import { Shell } from './shell/shell.tsx';
 import { SignIn } from './features/sign-in/sign-in.tsx';
 import { SignInAgain } from './features/sign-in/sign-in-again.tsx';
@@ -75,9 +81,21 @@ const start = createRoute({
     const session = await queries.ensureQueryData(sessionQuery);
     const scope = session && scopeToOpen(session);
     if (!scope) throw redirect({ to: '/sign-in' });
-    throw redirect({ to: '/$project/$environment/emails', params: scope });
+    const isNew = isFirstVisit() && !(await hasEmails(scope));
+    const to = isNew ? '/$project/$environment/setup' : '/$project/$environment/emails';
+    throw redirect({ to, params: scope });
   },
 });
+
+/** Returns whether somebody has sent with this project. Without an answer the screen says why. */
+async function hasEmails({ project }: Scope): Promise<boolean> {
+  const query = { limit: 1 };
+  const lists = ENVIRONMENTS.map((environment) =>
+    call('listEmails', { query, scope: { project, environment } }),
+  );
+  const all = await Promise.all(lists).catch(() => []);
+  return all.some(({ data }) => data.length > 0);
+}
 
 const scoped = createRoute({
   getParentRoute: () => root,
@@ -253,6 +271,13 @@ const doctor = createRoute({
   component: lazyRouteComponent(() => import('./features/doctor/doctor.tsx'), 'DoctorScreen'),
 });
 
+const setup = createRoute({
+  getParentRoute: () => scoped,
+  path: '/setup',
+  validateSearch: texts('language', 'step'),
+  component: screen(() => import('./features/setup/setup.tsx'), 'SetupScreen'),
+});
+
 const settings = createRoute({
   getParentRoute: () => scoped,
   path: '/settings',
@@ -278,6 +303,7 @@ const screens = [
   apiLog,
   projects,
   doctor,
+  setup,
   settings,
 ];
 

@@ -55,6 +55,11 @@ export function rememberScope(scope: Scope): void {
   localStorage.setItem(LAST_SCOPE, JSON.stringify(scope));
 }
 
+/** Whether no project was opened in this browser before. */
+export function isFirstVisit(): boolean {
+  return localStorage.getItem(LAST_SCOPE) === null;
+}
+
 /** The scope that was opened last; else the test environment, where a first email can be sent at once. */
 export function scopeToOpen({ projects }: Session): Scope | null {
   const last = JSON.parse(localStorage.getItem(LAST_SCOPE) ?? 'null') as Scope | null;

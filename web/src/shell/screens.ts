@@ -9,6 +9,7 @@ import {
   Inbox,
   KeyRound,
   Layers,
+  ListChecks,
   type LucideIcon,
   Mail,
   Webhook,
@@ -38,6 +39,7 @@ type Path =
   | '/api-log'
   | '/projects'
   | '/doctor'
+  | '/setup'
   | '/settings';
 
 export type ScreenLink = {
@@ -155,6 +157,14 @@ const SCREENS: readonly ScreenLink[] = [
     count: 'waiting',
     letter: 'q',
     handbook: 'queue',
+  },
+  {
+    to: '/$project/$environment/setup',
+    label: 'Setup',
+    group: 'Operate',
+    icon: ListChecks,
+    letter: 'u',
+    handbook: 'going-live',
   },
   {
     to: '/$project/$environment/doctor',

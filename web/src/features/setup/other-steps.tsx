@@ -1,0 +1,178 @@
+/** The steps that the service decides by itself: its machine, bounces, backups, alerts, and the webhook. */
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { DoctorFinding } from '../../../../sdk/src/api.ts';
+import { useApi } from '../../api/scope.ts';
+import { inWords } from '../../lib/time.ts';
+import { Allowed } from '../../ui/allowed.tsx';
+import { Button, ButtonLink } from '../../ui/button.tsx';
+import { Chip } from '../../ui/chip.tsx';
+import { Code } from '../../ui/states.tsx';
+import { Time } from '../../ui/time.tsx';
+import { type Facts, findingsOf } from './steps.ts';
+import { useAction, useReloadIn } from './use-action.tsx';
+
+type Props = { facts: Facts };
+
+export function ServerStep({ facts }: Props): ReactNode {
+  const found = findingsOf(facts.doctor);
+  return (
+    <>
+      <Findings
+        findings={found}
+        right="Outgoing port 25 is open, and name, address and DNS fit together."
+      />
+      <RunDoctor facts={facts} />
+    </>
+  );
+}
+
+export function BouncesStep({ facts }: Props): ReactNode {
+  const found = findingsOf(facts.doctor, ['inbound_port', 'open_relay']);
+  return (
+    <>
+      <Findings findings={found} right="The port for bounces answers, and relays for nobody." />
+      <RunDoctor facts={facts} />
+    </>
+  );
+}
+
+const LEVELS = {
+  red: { tone: 'bad', word: 'Stops mail' },
+  yellow: { tone: 'wait', word: 'Advice' },
+  unknown: { tone: 'quiet', word: 'Unknown' },
+  green: { tone: 'good', word: 'Right' },
+} as const;
+
+/** What is wrong, with what to do. What is right is one sentence. */
+function Findings({ findings, right }: { findings: readonly DoctorFinding[]; right: string }) {
+  const open = findings.filter(({ level }) => level !== 'green');
+  if (findings.length === 0) {
+    return <p className="text-sm text-muted">The doctor has not run yet. It changes nothing.</p>;
+  }
+  if (open.length === 0) return <p className="text-sm text-muted">{right}</p>;
+  return (
+    <ul className="space-y-4 text-sm">
+      {open.map((finding) => (
+        <li key={`${finding.check} ${finding.subject} ${finding.found}`} className="space-y-1">
+          <p className="flex flex-wrap items-center gap-2">
+            <Chip tone={LEVELS[finding.level].tone}>{LEVELS[finding.level].word}</Chip>
+            <span className="font-medium break-words">{finding.found}</span>
+          </p>
+          {finding.meaning !== null && <p className="text-muted">{finding.meaning}</p>}
+          {finding.remedy !== null && <p className="break-words">{finding.remedy}</p>}
+          {finding.command !== null && <Code text={finding.command} what="command" />}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function RunDoctor({ facts: { doctor } }: Props): ReactNode {
+  const { scope, call } = useApi();
+  const reload = useReloadIn('live');
+  const { run, isRunning, failure } = useAction(async () => {
+    await call('runDoctor');
+    await reload();
+  });
+  const nodes = doctor?.nodes ?? [];
+  const isBusy = nodes.some(({ is_requested: asked, running }) => asked || running !== null);
+  const at = nodes.find(({ finished_at: finished }) => finished !== null)?.finished_at;
+  return (
+    <div className="flex flex-wrap items-center gap-3 text-sm">
+      <Allowed to="runDoctor">
+        <Button
+          look={at ? 'plain' : 'primary'}
+          disabled={isRunning || isBusy || nodes.length === 0}
+          onClick={run}
+        >
+          {isBusy ? 'The doctor runs' : at ? 'Check again' : 'Check this machine'}
+        </Button>
+      </Allowed>
+      <Link to="/$project/$environment/doctor" params={scope} className="link">
+        All checks
+      </Link>
+      {at && (
+        <span className="text-muted">
+          Checked <Time at={at} />
+        </span>
+      )}
+      {failure}
+    </div>
+  );
+}
+
+export function WebhookStep({ facts: { webhooks } }: Props): ReactNode {
+  const { scope } = useApi();
+  return (
+    <>
+      <p className="max-w-prose text-sm text-muted">
+        Your application gets a signed request when an email is delivered, bounces or is complained
+        about.
+      </p>
+      <ul className="space-y-1 text-sm">
+        {webhooks.map(({ id, url, failing_since: since }) => (
+          <li key={id} className="flex flex-wrap items-center gap-2">
+            <Chip tone={since === null ? 'good' : 'bad'} isQuiet={since === null}>
+              {since === null ? 'Works' : 'Fails'}
+            </Chip>
+            <span className="font-mono text-xs break-all">{url}</span>
+          </li>
+        ))}
+      </ul>
+      <ButtonLink to="/$project/$environment/webhooks" params={scope}>
+        {webhooks.length === 0 ? 'Add a webhook' : 'Show webhooks'}
+      </ButtonLink>
+    </>
+  );
+}
+
+export function BackupsStep({ facts: { status } }: Props): ReactNode {
+  const backup = status?.backup;
+  return (
+    <>
+      {backup === null && (
+        <p className="max-w-prose text-sm">
+          The service makes no backups. Name a folder on another disk or a bucket, and restart it.
+        </p>
+      )}
+      {backup && (
+        <p className="max-w-prose text-sm break-words">
+          {backup.problem ??
+            (backup.age_seconds === null
+              ? `The first backup goes to ${backup.to}.`
+              : `The newest backup is ${inWords(backup.age_seconds)} old. Backups go to ${backup.to}.`)}
+        </p>
+      )}
+      {backup === null && (
+        <Code text="LETTERHAUS_BACKUP_TO=/mnt/backups/letterhaus" what="variable" />
+      )}
+      <Guide page="backup">Backups in the handbook</Guide>
+    </>
+  );
+}
+
+export function AlertsStep({ facts: { variables } }: Props): ReactNode {
+  const address = variables?.find(({ name }) => name === 'LETTERHAUS_OPERATOR_ADDRESS');
+  return (
+    <>
+      <p className="max-w-prose text-sm break-words">
+        {address?.is_set
+          ? `The service mails ${address.value} about what needs an operator, such as a full disk or a provider that blocks it.`
+          : 'Name an address that the service mails when it needs an operator: a full disk, a provider that blocks it, a certificate that ends.'}
+      </p>
+      {!address?.is_set && (
+        <Code text="LETTERHAUS_OPERATOR_ADDRESS=you@example.com" what="variable" />
+      )}
+      <Guide page="monitoring">Monitoring in the handbook</Guide>
+    </>
+  );
+}
+
+function Guide({ page, children }: { page: string; children: ReactNode }): ReactNode {
+  return (
+    <a href={`/docs/${page}`} target="_blank" rel="noreferrer" className="link text-sm">
+      {children}
+    </a>
+  );
+}

@@ -1,0 +1,54 @@
+/** One step: its state, a few words, and below them what there is to do. */
+import { Check, ChevronDown, Circle, Hourglass, type LucideIcon, X } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
+import type { Tone } from '../../ui/tone.ts';
+import type { Step, StepState } from './steps.ts';
+
+const MARKS: Readonly<Record<StepState, { tone: Tone; icon: LucideIcon; word: string }>> = {
+  done: { tone: 'good', icon: Check, word: 'Done' },
+  todo: { tone: 'open', icon: Circle, word: 'To do' },
+  wrong: { tone: 'bad', icon: X, word: 'Needs you' },
+  waits: { tone: 'quiet', icon: Hourglass, word: 'Waits' },
+};
+
+export function StepRow(props: {
+  step: Step;
+  number: number;
+  isOpenAtFirst: boolean;
+  isNext: boolean;
+  children: ReactNode;
+}): ReactNode {
+  const { step, number, isNext, children } = props;
+  const [isOpen, setOpen] = useState(props.isOpenAtFirst);
+  const { tone, icon: Icon, word } = MARKS[step.state];
+  const isQuiet = step.isOptional && step.state === 'todo';
+  return (
+    <li className="border-line not-first:border-t">
+      <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary
+          aria-current={isNext ? 'step' : undefined}
+          className="flex min-h-12 list-none flex-wrap items-center gap-x-3 gap-y-0.5 px-(--page-x) py-2.5 text-sm hover:bg-hover [&::-webkit-details-marker]:hidden"
+        >
+          <span
+            data-tone={isQuiet ? 'quiet' : tone}
+            className="inline-grid size-6 shrink-0 place-items-center rounded-full bg-(--tone-tint) text-(--tone)"
+          >
+            <Icon size={14} strokeWidth={2.25} aria-hidden />
+            <span className="sr-only">{word}</span>
+          </span>
+          <h2 className="min-w-0 grow basis-40 font-medium break-words">
+            {number}. {step.title}
+            {step.isOptional && <span className="font-normal text-muted"> optional</span>}
+          </h2>
+          <span className="text-muted max-sm:basis-full max-sm:pl-9">{step.summary}</span>
+          <ChevronDown
+            size={16}
+            aria-hidden
+            className={`shrink-0 text-muted transition-transform max-sm:hidden ${isOpen ? 'rotate-180' : ''}`}
+          />
+        </summary>
+        {isOpen && <div className="space-y-3 px-(--page-x) pt-1 pb-5">{children}</div>}
+      </details>
+    </li>
+  );
+}
