@@ -80,8 +80,11 @@ export async function runPublished(root, script, args) {
   });
 }
 
-/** @param {string} root */
-function packagedNode(root) {
+/**
+ * Returns the Node that npm installed with a published package, else the current one.
+ * @param {string} root
+ */
+export function packagedNode(root) {
   const name = NODE_PACKAGES[`${process.platform}-${process.arch}`];
   try {
     return createRequire(join(root, 'package.json')).resolve(`${name}/bin/node`);

