@@ -83,6 +83,11 @@ export class Requests extends Resource {
 }
 
 export class Recipients extends Resource {
+  /** Returns why an address gets no mail: its suppression, refused requests and the last reply. */
+  get(address: string): Promise<Result<'getRecipient'>> {
+    return this.transport.json('getRecipient', { path: { address } });
+  }
+
   /** Returns the events of the emails to an address, with the replies of mail servers, and its suppressions. */
   log(address: string, query: Query<'getRecipientLog'> = {}): Promise<Result<'getRecipientLog'>> {
     return this.transport.json('getRecipientLog', { path: { address }, query });

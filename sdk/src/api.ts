@@ -921,6 +921,16 @@ export type EmailChange = {
   scheduled_at: string;
 };
 
+export type EmailCounts = {
+  object: 'email_counts';
+  /** Number of matching emails. */
+  total: number;
+  /** Number of matching emails by status. */
+  statuses: Record<string, number>;
+  /** The last searched email, or null when all emails were searched. Older emails are not counted. */
+  scanned_until: string | null;
+};
+
 export type EmailCreation = {
   /** Address of the sender, with or without a name. Its domain must be verified. */
   from: string;
@@ -1432,6 +1442,18 @@ export type InvitationWithLink = {
   url: string;
   /** True when the service mails the link to the address. */
   mailed: boolean;
+};
+
+export type LastReply = {
+  /** The email. */
+  email_id: string;
+  status: EmailStatus;
+  /** Provider of the address, as named in the queue, or null when it is unknown. */
+  provider: string | null;
+  /** Time of the final status, or null before. */
+  completed_at: string | null;
+  reason: Reason | null;
+  smtp: SmtpAnswer;
 };
 
 export type Limit = {
@@ -2246,6 +2268,40 @@ export type RecipientLogList = {
   }>;
 };
 
+export type RecipientOverview = {
+  object: 'recipient';
+  /** Address of the recipient. */
+  address: string;
+  domain: string;
+  /** Suppression of the address, or null when it is not suppressed. */
+  suppression: Suppression | null;
+  /** Additions and removals of the suppression, newest first, at most 100. */
+  history: RecipientSuppressionChange[];
+  /** Requests of the last week that were refused and named the address, newest first, at most 100. */
+  refused_requests: RefusedRequest[];
+  /** Last reply or error about the address, or null without one. */
+  last_reply: LastReply | null;
+};
+
+export type RecipientSuppressionChange = {
+  action: 'added' | 'removed';
+  /** Reason of the suppression. `hard_bounce`: the mailbox or its domain does not exist, or the mailbox was full for a long time. */
+  reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  /** Email whose reply, report or link caused the suppression, or null without one. */
+  source_email_id: string | null;
+  /** Time of the change. */
+  at: string;
+  /** Actor of the change. `delivery` is the reply of a mail server, and `recipient` is the unsubscribe page. */
+  by: 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
+  /** Member or key that made the change, or null when the audit log does not have it. */
+  actor: {
+    type: 'member' | 'api_key' | 'command';
+    /** Id of the member or key. */
+    id: string | null;
+    name: string | null;
+  } | null;
+};
+
 export type ReconciledDay = {
   object: 'reconciled_day';
   /** Day of acceptance (UTC). */
@@ -2359,6 +2415,20 @@ export type RecoveryCodes = {
   object: 'recovery_codes';
   /** Recovery codes. Each one works once instead of a code from the app. They are returned only here. */
   recovery_codes: string[];
+};
+
+export type RefusedRequest = {
+  /** Id of the request. */
+  id: string;
+  /** Time of the request. */
+  created_at: string;
+  method: string;
+  path: string;
+  status: number;
+  error: {
+    code: string;
+    message: string;
+  };
 };
 
 export type RenderedTemplate = {
@@ -3394,7 +3464,7 @@ export type Operations = {
       after?: string | undefined;
       /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
-      /** Search text. The subject must contain all of its words and quoted texts. The operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` are filters. `after:` and `before:` take a time of creation, or a date in UTC. */
+      /** Search text. All of its words and quoted texts must occur: each is a part of the subject, an address, a name, a tag or the Message-ID. An id alone is that of an email. The operators `to:`, `from:`, `subject:`, `status:`, `domain:`, `tag:`, `reply:`, `server:`, `id:`, `after:` and `before:` are filters. `to:` and `from:` take an address or a part of one, `reply:` and `server:` a part of the last reply of a mail server and of its name. `after:` and `before:` take a time of creation, or a date in UTC. */
       q?: string | undefined;
       status?: EmailStatus | undefined;
       /** Returns only emails with this address in `to`, `cc` or `bcc`. */
@@ -3414,6 +3484,30 @@ export type Operations = {
     };
     body: undefined;
     result: EmailList;
+  };
+  /** Count emails */
+  countEmails: {
+    query: {
+      /** Search text. All of its words and quoted texts must occur: each is a part of the subject, an address, a name, a tag or the Message-ID. An id alone is that of an email. The operators `to:`, `from:`, `subject:`, `status:`, `domain:`, `tag:`, `reply:`, `server:`, `id:`, `after:` and `before:` are filters. `to:` and `from:` take an address or a part of one, `reply:` and `server:` a part of the last reply of a mail server and of its name. `after:` and `before:` take a time of creation, or a date in UTC. */
+      q?: string | undefined;
+      status?: EmailStatus | undefined;
+      /** Returns only emails with this address in `to`, `cc` or `bcc`. */
+      to?: string | undefined;
+      /** Returns only emails from this address. It has no display name. */
+      from?: string | undefined;
+      /** Returns only emails with this text in the subject, in any case. */
+      subject?: string | undefined;
+      /** Returns only emails with this tag, as `name` or `name:value`. */
+      tag?: string | undefined;
+      /** The sending domain. */
+      domain?: string | undefined;
+      /** Returns only emails created at or after this time. */
+      created_after?: string | undefined;
+      /** Returns only emails created before this time. */
+      created_before?: string | undefined;
+    };
+    body: undefined;
+    result: EmailCounts;
   };
   /** Get an email */
   getEmail: {
@@ -3525,6 +3619,12 @@ export type Operations = {
     };
     body: undefined;
     result: RecipientLogList;
+  };
+  /** Show a recipient */
+  getRecipient: {
+    query: Record<never, never>;
+    body: undefined;
+    result: RecipientOverview;
   };
   /** Count mail by outcome */
   getStats: {
@@ -4275,6 +4375,7 @@ export type Operations = {
 export const OPERATIONS = {
   sendEmail: ['POST', '/v1/emails'],
   listEmails: ['GET', '/v1/emails'],
+  countEmails: ['GET', '/v1/emails/counts'],
   getEmail: ['GET', '/v1/emails/{id}'],
   rescheduleEmail: ['PATCH', '/v1/emails/{id}'],
   cancelEmail: ['POST', '/v1/emails/{id}/cancel'],
@@ -4289,6 +4390,7 @@ export const OPERATIONS = {
   getReceiptKey: ['GET', '/v1/receipt-key'],
   listEvents: ['GET', '/v1/events'],
   getRecipientLog: ['GET', '/v1/recipients/{address}/log'],
+  getRecipient: ['GET', '/v1/recipients/{address}'],
   getStats: ['GET', '/v1/stats'],
   getQueue: ['GET', '/v1/queue'],
   getQueueProvider: ['GET', '/v1/queue/providers/{provider}'],

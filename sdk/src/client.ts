@@ -129,6 +129,11 @@ class Emails extends Resource {
     return this.pages('listEmails', { query });
   }
 
+  /** Counts the emails of a list by status. */
+  counts(query: Query<'countEmails'> = {}): Promise<Result<'countEmails'>> {
+    return this.transport.json('countEmails', { query });
+  }
+
   get(id: string) {
     return this.call('getEmail', { id });
   }

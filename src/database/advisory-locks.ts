@@ -18,6 +18,8 @@ export const ADVISORY_LOCKS = {
   statsFold: 7_306_144_021,
   /** Building the indexes of the event stream (events/order-store.ts). */
   streamIndexes: 0x6f726465, // "orde"
+  /** Making blocks for searches: no email is in two (emails/list/search-blocks-store.ts). */
+  searchBlocks: 0x73726368, // "srch"
   /** Removing weeks past their retention. A move has it, too (retention/week-removal-store.ts). */
   retention: 0x72657465, // "rete"
   /** A restore or a move into this database (backup/store/restore-target.ts). */

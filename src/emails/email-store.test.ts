@@ -12,9 +12,9 @@ import { address } from '../../test/support/deliveries.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
+import { countEmails } from './list/email-counts-store.ts';
+import { type EmailFilter, listEmails, NO_FILTER } from './list/email-list-store.ts';
 import {
-  type EmailFilter,
-  listEmails,
   emailExists,
   findEmail,
   listTimeline,
@@ -53,18 +53,6 @@ function refOf(email: NewEmail, keyId: string | null = null) {
   return { projectId, environment, id, keyId, domain: null };
 }
 
-const ALL: EmailFilter = {
-  status: null,
-  to: null,
-  from: null,
-  subject: null,
-  tag: null,
-  domain: null,
-  createdAfter: null,
-  createdBefore: null,
-  keyId: null,
-};
-
 /** Numbers ids in the order of creation, from 1, so that expectations are readable. */
 async function listed(
   sender: Sender,
@@ -72,7 +60,7 @@ async function listed(
   { limit = 20, ...query }: Query = {},
 ): Promise<number[]> {
   const page = { limit, after: null, before: null, ...query };
-  const { rows } = await listEmails(db, sender, { page, filter: { ...ALL, ...query } });
+  const { rows } = await listEmails(db, sender, { page, filter: { ...NO_FILTER, ...query } });
   return rows.map((row) => made.findIndex((email) => email.id === row.id) + 1);
 }
 
@@ -209,12 +197,56 @@ test('every filter finds exactly the matching emails', async () => {
     [{ tag: { name: 'kind' } }, [4, 3]],
     [{ tag: { name: 'kind', value: 'login' } }, [4]],
     [{ domain: 'acme.com' }, [4, 3, 2, 1]],
+    [{ words: ['INVOICE', 'jo@ex'] }, [1]],
+    [{ words: ['billing@'] }, [2]],
+    [{ words: ['kind:rec'] }, [3]],
+    [{ words: ['example.net', 'login'] }, [4]],
+    [{ words: ['invoice', 'login'] }, []],
+    [{ toPart: 'O@EXAMPLE' }, [2, 1]],
+    [{ fromPart: 'billing' }, [2]],
+    [{ id: made[2]!.id }, [3]],
+    [{ id: made[2]!.id, words: ['login'] }, []],
+    [{ id: newId() }, []],
     [{ domain: 'cme.com' }, []],
     [{ tag: { name: 'kind' }, to: 'x@example.net' }, [3]],
   ];
   for (const [query, expected] of cases) {
     assert.deepEqual(await listed(sender, made, query), expected, JSON.stringify(query));
   }
+});
+
+test('emails are found by the last reply of a mail server, and by the server', async () => {
+  const sender = await newSender(db);
+  const made = [await accepted(sender), await accepted(sender)];
+  const smtp = { code: 550, enhanced_code: '5.1.1', message: 'No such user', mx: 'mx7.one.test' };
+  await settling.settle(settlement(made[1]!, { ...BOUNCED, smtp }));
+  const cases = { 'no SUCH': [2], '5.1.1': [2], mx7: [], full: [] } as const;
+  for (const [reply, expected] of Object.entries(cases)) {
+    assert.deepEqual(await listed(sender, made, { reply }), expected, reply);
+  }
+  assert.deepEqual(await listed(sender, made, { server: 'mx7.' }), [2]);
+  assert.deepEqual(await listed(sender, made, { server: 'no such' }), []);
+});
+
+test('emails of a list are counted by status', async () => {
+  const sender = await newSender(db);
+  const made = [await accepted(sender), await accepted(sender), await accepted(sender)];
+  await settling.settle(settlement(made[0]!, BOUNCED));
+  await settling.settle(settlement(made[1]!, DEFERRED));
+  const countOf = async (filter: Partial<EmailFilter>) => {
+    const { statuses, ...counts } = await countEmails(db, sender, { ...NO_FILTER, ...filter });
+    return { ...counts, ...Object.fromEntries(statuses) };
+  };
+  const all = { total: 3, scannedUntil: null, bounced: 1, deferred: 1, sending: 1 };
+  assert.deepEqual(await countOf({}), all);
+  assert.deepEqual(await countOf({ words: ['hello'] }), all);
+  assert.deepEqual(await countOf({ to: 'jo@example.net' }), all);
+  assert.deepEqual(await countOf({ status: 'bounced' }), {
+    total: 1,
+    scannedUntil: null,
+    bounced: 1,
+  });
+  assert.deepEqual(await countOf({ words: ['nothing'] }), { total: 0, scannedUntil: null });
 });
 
 test('emails are found by status, open or ended', async () => {
@@ -269,7 +301,7 @@ test('a filter without an index reads 50,000 emails and returns where it stopped
   const sender = await newSender(db);
   const oldest = await accepted(sender, { subject: 'needle' });
   await db.query(COPY_OF_50_000, [oldest.id]);
-  const filter = { ...ALL, subject: ['needle'] };
+  const filter = { ...NO_FILTER, subject: ['needle'] };
   const page = { limit: 20, after: null, before: null };
   const look = await listEmails(db, sender, { page, filter });
   assert.deepEqual(look.rows, []);

@@ -2,13 +2,13 @@
 import type { z } from 'zod';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import { parseDomain } from '../mail/address.ts';
-import type { EmailFilter } from './email-store.ts';
-import type { emailQuery } from './schemas.ts';
+import { type EmailFilter, NO_FILTER } from './list/email-list-store.ts';
+import type { emailCountQuery } from './schemas.ts';
 import { parseAddressKey, parseTag, readSearch, mergeSearch } from './search.ts';
 
 /** @param own restricts the list to emails sent by this key, from this domain, or null for any */
 export function filterFrom(
-  query: z.output<typeof emailQuery>,
+  query: z.output<typeof emailCountQuery>,
   own: Pick<EmailFilter, 'keyId' | 'domain'>,
 ): EmailFilter | Refusal {
   const problems: FieldProblem[] = [];
@@ -24,6 +24,7 @@ export function filterFrom(
     return value;
   };
   const filter = {
+    ...NO_FILTER,
     to: read('to', parseAddressKey, 'an email address'),
     from: read('from', parseAddressKey, 'an email address'),
     tag: read('tag', parseTag, 'a tag, like kind or kind:receipt'),

@@ -6,8 +6,9 @@ import type { MessageRecipient } from '../delivery/message/message-builder.ts';
 import { addressKey, parseAddress } from '../mail/address.ts';
 import { cancel, reschedule } from './schedule.ts';
 import { emailToWire, eventToWire, summaryToWire } from './wire.ts';
+import { countEmails } from './list/email-counts-store.ts';
+import { listEmails } from './list/email-list-store.ts';
 import {
-  listEmails,
   type EmailDetail,
   type EmailRef,
   emailExists,
@@ -31,6 +32,8 @@ import { diagnosis } from './diagnosis/schemas.ts';
 import {
   contentQuery,
   email,
+  emailCountQuery,
+  emailCounts,
   emailList,
   emailQuery,
   messageBytes,
@@ -45,6 +48,7 @@ const params = idParams('email');
 
 export function registerEmailRoutes(app: App, services: HttpServices): void {
   registerList(app, services);
+  registerCounts(app, services);
   registerOne(app, services);
   registerChanges(app, services);
   registerTimeline(app, services);
@@ -72,6 +76,34 @@ function registerList(app: App, { db }: HttpServices): void {
       if (isRefusal(filter)) return refuse(reply, filter);
       const found = await listEmails(db.readsOf(caller.projectId), caller, { page, filter });
       return { ...pageResponse(found, summaryToWire), scanned_until: found.scannedUntil };
+    },
+  });
+}
+
+function registerCounts(app: App, { db }: HttpServices): void {
+  app.get('/v1/emails/counts', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Count emails',
+      description:
+        'Counts emails by status, with the filters of the list. One call searches as many emails as one page of the ' +
+        'list; `scanned_until` tells that there are older ones.',
+      operationId: 'countEmails',
+      tags: TAGS,
+      querystring: emailCountQuery,
+      response: { 200: emailCounts, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const filter = filterFrom(request.query, { keyId: ownKeyOf(caller), domain: caller.domain });
+      if (isRefusal(filter)) return refuse(reply, filter);
+      const found = await countEmails(db.readsOf(caller.projectId), caller, filter);
+      return {
+        object: 'email_counts' as const,
+        total: found.total,
+        statuses: Object.fromEntries(found.statuses),
+        scanned_until: found.scannedUntil,
+      };
     },
   });
 }

@@ -25,16 +25,18 @@ const created = (bound: string) =>
     '2026-11-21T00:00:00Z',
   );
 
-export const emailQuery = listQuery({
+const filters = {
   q: doc(
     z
       .string()
       .max(SEARCH_MAX)
       .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
       .optional(),
-    'Search text. The subject must contain all of its words and quoted texts. The operators `to:`, ' +
-      '`from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` are filters. `after:` and `before:` ' +
-      'take a time of creation, or a date in UTC.',
+    'Search text. All of its words and quoted texts must occur: each is a part of the subject, an address, a ' +
+      'name, a tag or the Message-ID. An id alone is that of an email. The operators `to:`, `from:`, `subject:`, ' +
+      '`status:`, `domain:`, `tag:`, `reply:`, `server:`, `id:`, `after:` and `before:` are filters. `to:` and ' +
+      '`from:` take an address or a part of one, `reply:` and `server:` a part of the last reply of a mail server ' +
+      'and of its name. `after:` and `before:` take a time of creation, or a date in UTC.',
     'receipt to:jo@example.com status:bounced after:2026-11-21',
   ),
   status: status.optional().describe('Returns only emails with this status.'),
@@ -66,7 +68,10 @@ export const emailQuery = listQuery({
   domain: doc(z.string().optional(), 'The sending domain.', 'acme.com'),
   created_after: created('at or after'),
   created_before: created('before'),
-});
+};
+
+export const emailQuery = listQuery(filters);
+export const emailCountQuery = z.strictObject(filters);
 
 export const contentQuery = z.strictObject({
   recipient: doc(
@@ -251,6 +256,19 @@ export const emailList = listOf('EmailList', emailSummary, {
       'at most 50,000 emails with a filter that has no index.',
   ).nullable(),
 });
+
+export const emailCounts = z
+  .object({
+    object: z.literal('email_counts'),
+    total: doc(z.int().min(0), 'Number of matching emails.', 4_930),
+    statuses: z
+      .partialRecord(status, z.int().min(1))
+      .meta({ description: 'Number of matching emails by status.', examples: [{ delivered: 4_528 }] }),
+    scanned_until: idSchema(
+      'The last searched email, or null when all emails were searched. Older emails are not counted.',
+    ).nullable(),
+  })
+  .meta({ id: 'EmailCounts' });
 
 export const SHARED_FOR_S = { min: 60, max: 48 * 3_600 } as const;
 

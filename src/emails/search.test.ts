@@ -12,18 +12,32 @@ function restricted(text: string): object {
   return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== null));
 }
 
+const ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
+
 const SEARCHES: [text: string, restricts: object][] = [
   ['', {}],
   ['  ', {}],
-  ['receipt', { subject: ['receipt'] }],
-  ['Your  receipt', { subject: ['Your', 'receipt'] }],
-  ['"Your receipt" 4711', { subject: ['Your receipt', '4711'] }],
+  ['receipt', { words: ['receipt'] }],
+  ['Your  receipt', { words: ['Your', 'receipt'] }],
+  ['"Your receipt" 4711', { words: ['Your receipt', '4711'] }],
   ['""', {}],
-  ['1 2 3 4 5 6 7 8', { subject: ['1', '2', '3', '4', '5', '6', '7', '8'] }],
+  ['1 2 3 4 5 6 7 8', { words: ['1', '2', '3', '4', '5', '6', '7', '8'] }],
   ['to:jo@example.com', { to: 'jo@example.com' }],
   ['TO:Jo@Example.com', { to: 'jo@example.com' }],
   ['to:"Jo <jo@example.com>"', { to: 'jo@example.com' }],
+  ['to:@example.com', { toPart: '@example.com' }],
+  ['to:jo', { toPart: 'jo' }],
   ['from:hello@acme.com', { from: 'hello@acme.com' }],
+  ['from:Harbor', { fromPart: 'Harbor' }],
+  ['subject:"order 4711"', { subject: ['order 4711'] }],
+  ['reply:"mailbox full"', { reply: 'mailbox full' }],
+  ['server:mx1.', { server: 'mx1.' }],
+  [ID, { id: ID }],
+  [ID.toUpperCase(), { id: ID }],
+  [`id:${ID}`, { id: ID }],
+  [`<${ID}@acme.com>`, { id: ID }],
+  [`id:<${ID}@acme.com>`, { id: ID }],
+  [`"${ID}"`, { words: [ID] }],
   ['status:Bounced', { status: 'bounced' }],
   ['domain:BÜCHER.example', { domain: 'xn--bcher-kva.example' }],
   ['tag:kind', { tag: { name: 'kind' } }],
@@ -31,13 +45,13 @@ const SEARCHES: [text: string, restricts: object][] = [
   ['after:2026-11-21', { createdAfter: new Date('2026-11-21T00:00:00Z') }],
   ['before:2026-11-21T09:00+01:00', { createdBefore: new Date('2026-11-21T08:00:00Z') }],
   ['after:"2026-11-21t09:00:00.123z"', { createdAfter: new Date('2026-11-21T09:00:00.123Z') }],
-  ['Re: order', { subject: ['Re:', 'order'] }],
-  ['at 10:30', { subject: ['at', '10:30'] }],
-  ['"see https://acme.com"', { subject: ['see https://acme.com'] }],
-  ['100% _ \\', { subject: ['100%', '_', '\\'] }],
+  ['Re: order', { words: ['Re:', 'order'] }],
+  ['at 10:30', { words: ['at', '10:30'] }],
+  ['"see https://acme.com"', { words: ['see https://acme.com'] }],
+  ['100% _ \\', { words: ['100%', '_', '\\'] }],
   [
     'to:jo@example.com hello status:bounced "a b"',
-    { to: 'jo@example.com', status: 'bounced', subject: ['hello', 'a b'] },
+    { to: 'jo@example.com', status: 'bounced', words: ['hello', 'a b'] },
   ],
 ];
 
@@ -48,9 +62,11 @@ for (const [text, expected] of SEARCHES) {
 const REFUSED: [text: string, problem: RegExp][] = [
   ['too:jo@example.com', /^too: is not an operator; use to:, from:, status:, .*quotation marks$/],
   ['https://acme.com', /^https: is not an operator/],
-  ['to:jo', /^to: "jo" is not an email address$/],
-  ['to:', /^to: "" is not an email address$/],
-  ['from: jo@example.com', /^from: "" is not an email address$/],
+  ['to:', /^to: "" is not an address or a part of one$/],
+  ['from: jo@example.com', /^from: "" is not an address or a part of one$/],
+  ['reply:', /^reply: "" is not a part of a reply$/],
+  ['id:4711', /^id: "4711" is not the id of an email$/],
+  [`${ID} ${ID}`, /^has id: twice/],
   ['status:gone', /^status: "gone" is not one of sending, .*bounced/],
   ['domain:-', /^domain: "-" is not a domain name/],
   ['tag:a:b:c', /^tag: "a:b:c" is not a tag/],
@@ -72,7 +88,7 @@ for (const [text, problem] of REFUSED) {
 }
 
 test('all problems are reported at once', () => {
-  const search = readSearch('too:a to:b status:c');
+  const search = readSearch('too:a to: status:c');
   assert.equal('problems' in search && search.problems.length, 3);
 });
 
@@ -81,7 +97,7 @@ test('a quoted text that contains an operator is searched literally', () => {
     fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (text) => {
       const quoted = text.replaceAll('"', '');
       fc.pre(quoted !== '');
-      assert.deepEqual(restricted(`"${quoted}"`), { subject: [quoted] });
+      assert.deepEqual(restricted(`"${quoted}"`), { words: [quoted] });
     }),
   );
 });

@@ -8,6 +8,7 @@ import { registerEmailInspectionRoutes } from '../emails/inspection/routes.ts';
 import { registerEvidenceRoutes } from '../emails/evidence/routes.ts';
 import { registerShareRoutes } from '../emails/share-routes.ts';
 import { registerEventRoutes } from '../events/routes.ts';
+import { registerRecipientRoute } from '../emails/recipient/routes.ts';
 import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
 import { registerStatsRoutes } from '../stats/routes.ts';
 import { registerQueueRoutes } from '../delivery/queue-control/routes.ts';
@@ -60,6 +61,7 @@ export function registerAllRoutes(
   registerEvidenceRoutes(app, services);
   registerEventRoutes(app, services);
   registerAddressLogRoute(app, services);
+  registerRecipientRoute(app, services);
   registerStatsRoutes(app, services);
   registerQueueRoutes(app, services);
   registerEmailBatchRoute(app, services);

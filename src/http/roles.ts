@@ -12,6 +12,7 @@ import type { Role } from '../core/member-roles.ts';
 
 const VIEWER_OPERATIONS = [
   'listEmails',
+  'countEmails',
   'getEmail',
   'listEmailEvents',
   'getEmailContent',
@@ -23,6 +24,7 @@ const VIEWER_OPERATIONS = [
   'getEmailCaseFile',
   'listEvents',
   'getRecipientLog',
+  'getRecipient',
   'getStats',
   'getQueue',
   'getQueueProvider',

@@ -7,7 +7,7 @@ import { asOwner, testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept-store.ts';
 import { readAddressLog } from '../emails/address-log/address-log-store.ts';
 import { keyEarlierLists, keyEarlierMail } from './migrate-addresses.ts';
-import { type EmailFilter, listEmails } from '../emails/email-store.ts';
+import { type EmailFilter, listEmails, NO_FILTER } from '../emails/list/email-list-store.ts';
 import { newId } from '../database/ids.ts';
 import { replayJournal } from '../backup/store/journal-rows.ts';
 import { claimOldest } from '../delivery/queue/claim-store.ts';
@@ -175,21 +175,9 @@ async function storeEarlier(sender: Sender, mail: readonly Mail[]): Promise<stri
 
 type Mail = { from: string; to: readonly string[] };
 
-const ANY: EmailFilter = {
-  status: null,
-  to: null,
-  from: null,
-  subject: null,
-  tag: null,
-  domain: null,
-  createdAfter: null,
-  createdBefore: null,
-  keyId: null,
-};
-
 async function found(sender: Sender, filter: Partial<EmailFilter>): Promise<string[]> {
   const page = { limit: 20, after: null, before: null };
-  const { rows } = await listEmails(db, sender, { page, filter: { ...ANY, ...filter } });
+  const { rows } = await listEmails(db, sender, { page, filter: { ...NO_FILTER, ...filter } });
   return rows.map(({ id }) => id).toSorted();
 }
 

@@ -128,6 +128,38 @@ export async function findApiRequest(
   return found ?? null;
 }
 
+/** Entries that a search reads, and that it reads when no text can be compared in the database. */
+const SEARCHED_MAX = { byText: 20_000, all: 2_000 } as const;
+const FOUND_MAX = 100;
+
+export type RefusedRequest = Pick<
+  StoredApiRequest,
+  'id' | 'createdAt' | 'method' | 'path' | 'status' | 'errorCode' | 'errorMessage'
+> & { body: string | null };
+
+const FIND_REFUSED = `
+select id, created_at as "createdAt", method, path, status, error_code as "errorCode",
+       error_message as "errorMessage", body
+  from (select * from api_requests
+         where project_id = $1 and environment = $2 order by id desc limit $3) recent
+ where status between 400 and 499
+   and ($4::text is null or strpos(lower(concat_ws(' ', error_message, body)), $4) > 0)
+ order by id desc limit $5`;
+
+/**
+ * Returns refused requests with this text, newest first.
+ * @param text in small letters; null for any
+ */
+export function findRefusedRequests(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  text: string | null,
+): Promise<RefusedRequest[]> {
+  const [readMax, foundMax] =
+    text === null ? [SEARCHED_MAX.all, SEARCHED_MAX.all] : [SEARCHED_MAX.byText, FOUND_MAX];
+  return db.query<RefusedRequest>(FIND_REFUSED, [projectId, environment, readMax, text, foundMax]);
+}
+
 const KEPT_DAYS = 7;
 
 export const deleteOldApiRequests = batchDelete(

@@ -262,10 +262,10 @@ const fields = {
   }),
 };
 
-const suppression = z.object(fields).meta({ id: 'Suppression' });
+export const suppression = z.object(fields).meta({ id: 'Suppression' });
 const suppressionList = listOf('SuppressionList', suppression);
 
-const change = z
+export const suppressionChange = z
   .object({
     action: z.enum(['added', 'removed']),
     reason,
@@ -279,12 +279,12 @@ const change = z
   })
   .meta({ id: 'SuppressionChange' });
 
-const suppressionHistory = listOf('SuppressionHistory', change);
+const suppressionHistory = listOf('SuppressionHistory', suppressionChange);
 
 const suppressionWithHistory = z
   .object({
     ...fields,
-    history: z.array(change).describe('History of the address, newest first, at most 100 entries.'),
+    history: z.array(suppressionChange).describe('History of the address, newest first, at most 100 entries.'),
   })
   .meta({ id: 'SuppressionWithHistory' });
 

@@ -224,6 +224,7 @@ test('responses about emails, keys, domains and projects are as documented', asy
     'listEmailEvents',
     'getEmailContent',
     'listEmails',
+    'countEmails',
     'diagnoseEmail',
     'getEmailCaseFile',
     'inspectEmail',
@@ -242,6 +243,7 @@ test('responses about emails, keys, domains and projects are as documented', asy
   const { body: drop } = await ask('dropQueue', {}, waiting);
   await ask('getQueue');
   await ask('getQueueProvider', { provider: 'google' });
+  await ask('getRecipient', { address: 'bounced+openapi@simulator.test' });
   await ask('getRecipientLog', { address: 'bounced+openapi@simulator.test' });
   await ask('undoQueueDrop', drop);
   await ask('rescheduleEmail', later, { body: { scheduled_at } });

@@ -7,6 +7,7 @@ export const ENDPOINTS = `
   POST /v1/emails
   POST /v1/emails/batch
   GET /v1/emails
+  GET /v1/emails/counts
   GET /v1/emails/{id}
   PATCH /v1/emails/{id}
   POST /v1/emails/{id}/cancel
@@ -19,6 +20,7 @@ export const ENDPOINTS = `
   GET /v1/emails/{id}/attachments/{number}
   GET /v1/emails/{id}/webhook-deliveries
   GET /v1/events
+  GET /v1/recipients/{address}
   GET /v1/recipients/{address}/log
   GET /v1/stats
   GET /v1/queue

@@ -9,7 +9,8 @@ import { AHEAD_MAX } from '../../src/emails/diagnosis/diagnosis-store.ts';
 import * as diagnosis from '../../src/emails/diagnosis/diagnosis-store.ts';
 import { rehearse } from '../../src/accept/store/full-path.ts';
 import * as emails from '../../src/emails/email-store.ts';
-import { type EmailFilter, listEmails } from '../../src/emails/email-store.ts';
+import { type EmailFilter, listEmails, NO_FILTER } from '../../src/emails/list/email-list-store.ts';
+import * as searchBlocks from '../../src/emails/list/search-blocks-store.ts';
 import {
   acceptsWrites,
   readTimeline,
@@ -108,17 +109,6 @@ const BATCH = 64;
 const FEW = 8;
 const PAGE: Page = { limit: 20, after: null, before: null };
 const LIMIT = { max: 1_000_000, windowS: 60 };
-const NO_FILTER: EmailFilter = {
-  status: null,
-  to: null,
-  from: null,
-  subject: null,
-  tag: null,
-  domain: null,
-  createdAfter: null,
-  createdBefore: null,
-  keyId: null,
-};
 
 function acceptStore({ db, leaseId }: Stage, limit = LIMIT): AcceptStore {
   return new AcceptStore(db.accepting, {
@@ -187,6 +177,14 @@ async function listBoth(stage: Stage): Promise<void> {
   await acceptAll(acceptStore(stage), [newEmail(stage.sender, { to: ['stra\u00dfe@one.test'] })]);
   const filter = { ...NO_FILTER, to: 'strasse@one.test' };
   await listEmails(stage.db, stage.sender, { page: PAGE, filter });
+}
+
+/** Makes one batch of blocks for searches. */
+async function makeBlocks({ db }: Stage): Promise<void> {
+  let batches = 0;
+  const isStopping = () => (batches += 1) > 1;
+  await searchBlocks.makeSearchBlocks(db, { nowMs: Date.now(), isStopping });
+  await searchBlocks.removeOldBlocks(db, 100);
 }
 
 /** Limit on scanned emails for searches without an index; the response says when it is reached. */
@@ -430,6 +428,12 @@ export const EXERCISES: readonly Exercise[] = [
   list('by sender', 200, { from: 'orders@acme.com' }),
   list('by domain', 20, { domain: 'acme.com' }),
   list('by subject, none', SCANNED, { subject: ['nothing like it'] }),
+  list('by a word', SCANNED, { words: ['customers7'] }),
+  list('by a word, older', SCANNED, { words: ['customers7'] }, { after: true }),
+  list('by a word, newer', SCANNED, { words: ['customers7'] }, { before: true }),
+  list('by a reply, none', SCANNED, { reply: 'nothing like it' }),
+  list('by an id', 1, { id: newId() }),
+  { what: 'make blocks for searches', asks: 1_000, run: makeBlocks },
   { what: 'policies and results of TLS', asks: 10, run: useTls },
   { what: 'the reputation of senders', asks: 10, run: useReputation },
   { what: 'opens and clicks', asks: 10, run: useTracking },

@@ -2,7 +2,7 @@
  * The audit log: who changed what, when and from which network. Entries are kept for 400 days, with the name that the
  * changed object had.
  */
-import type { Environment } from '../../core/scope.ts';
+import type { Environment, Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { isId, newId } from '../../database/ids.ts';
 import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
@@ -164,6 +164,29 @@ export async function listAuditEvents(
   const values = listed.valuesOf({ ...filter, organizationId, limit: limit + 1, after, before });
   const statement = list(before === null ? 'desc' : 'asc');
   return cutToPage(await db.query<StoredAuditEvent>(statement, values), page);
+}
+
+const READ_MAX = 10_000;
+
+export type TargetChange = Pick<
+  StoredAuditEvent,
+  'action' | 'actorType' | 'actorId' | 'actorName' | 'target' | 'createdAt'
+>;
+
+const FIND_CHANGES = `
+select action, actor_type as "actorType", actor_id as "actorId", actor_name as "actorName", target,
+       created_at as "createdAt"
+  from (select * from audit_log where organization_id = $1 order by id desc limit ${READ_MAX}) recent
+ where project_id = $2 and environment = $3 and action = any($4::text[])
+ order by id desc`;
+
+/** Returns changes of these kinds in a project and environment, newest first, among the last 10,000 changes. */
+export function findChanges(
+  db: Queryable,
+  organizationId: string,
+  { projectId, environment, actions }: Scope & { actions: readonly string[] },
+): Promise<TargetChange[]> {
+  return db.query<TargetChange>(FIND_CHANGES, [organizationId, projectId, environment, actions]);
 }
 
 const KEPT_DAYS = 400;

@@ -159,10 +159,11 @@ function actorOf(request: FastifyRequest, action: string): Actor | null {
   return { organizationId, actorType: 'api_key', actorId, actorName, projectId, environment };
 }
 
-type ResponseBody = { id?: unknown; selection?: unknown; name?: unknown };
+type ResponseBody = { id?: unknown; selection?: unknown; name?: unknown; address?: unknown };
 
-/** Targets that have no id: a host of return paths, and a day, of all projects or of one. */
+/** Targets that have no id: an address, a host of return paths, and a day, of all projects or of one. */
 const TARGETS = new Map<string, (request: FastifyRequest, body: ResponseBody) => unknown>([
+  ['createSuppression', (_, { address }) => address],
   ['setReturnPathHost', (_, { name }) => name],
   ['acknowledgeReconciliation', dayOf],
   ['checkReconciliation', dayOf],

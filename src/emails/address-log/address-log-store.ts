@@ -48,7 +48,7 @@ const EVENTS_PER_EMAIL_MAX = 200;
 
 const SCAN_MAX = 50_000;
 
-// Same bound as scanIndexSql in emails/email-store.ts. The indexes sort the emails of one project to the address.
+// Same bound as scanIndexSql in emails/list/scan-sql.ts. The indexes sort the emails of one project to the address.
 const newestEmailsSql = (index: AddressIndex): string => `
 select $1::uuid as "projectId", id from (
   select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients

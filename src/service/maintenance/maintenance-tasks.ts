@@ -21,6 +21,7 @@ import { removeDeadLog } from '../../move/change-log-store.ts';
 import { beginRun } from '../../retention/clock-store.ts';
 import { keyEarlierMail } from '../../migration/migrate-addresses.ts';
 import { deleteExpired } from '../../retention/retention-store.ts';
+import { makeSearchBlocks, removeOldBlocks } from '../../emails/list/search-blocks-store.ts';
 import { shortenHistories } from '../../suppressions/history-store.ts';
 import { foldStats } from '../../stats/stats-store.ts';
 import { createPartitions } from '../../migration/migrate.ts';
@@ -180,10 +181,20 @@ function mailTasks({ database, operatorEvents, signal }: TaskContext): Task[] {
       everyMs: 10 * SECONDS,
       run: () => foldAllStats(database, signal),
     },
+    {
+      name: 'making blocks for searches',
+      everyMs: 30 * SECONDS,
+      run: async () => {
+        const nowMs = systemWorld.now();
+        await makeSearchBlocks(db, { nowMs, isStopping: () => signal.aborted });
+        await removeOldBlocks(db, BLOCKS_BATCH);
+      },
+    },
   ];
 }
 
 const STATS_BATCH = 5_000;
+const BLOCKS_BATCH = 5_000;
 
 async function foldAllStats({ db }: ServiceDatabase, signal: AbortSignal): Promise<void> {
   while (!signal.aborted && (await foldStats(db, STATS_BATCH)) === STATS_BATCH);

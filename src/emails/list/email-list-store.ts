@@ -1,0 +1,325 @@
+/**
+ * Lists emails, newest first. The cost of a page does not depend on the amount of stored mail: the time in the id gives
+ * the position, and recipients have an index. Parts of words use blocks of terms (search-blocks-store.ts). Other
+ * filters search at most 50,000 emails, and the result contains the position where the search stopped. `keyId`
+ * restricts to emails sent by this key.
+ */
+import { type Status, isFinal, STATUS_RANK } from '../../core/statuses.ts';
+import type { Scope } from '../../core/scope.ts';
+import type { Queryable } from '../../database/database.ts';
+import { namedParameters } from '../../database/parameters/named-parameters.ts';
+import { findAddressIndexes } from '../../database/address-keys.ts';
+import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
+import { firstUuidAt } from '../../database/ids.ts';
+import {
+  type EmailSummary,
+  JOIN_OPEN_STATUSES,
+  SUMMARY_COLUMNS,
+  type SummaryRow,
+  withStatus,
+} from '../email-store.ts';
+import {
+  type IdRange,
+  type ListScan,
+  type OrderedScan,
+  scannedEmailsSql,
+  lastScannedSql,
+  SCAN_PARAMETERS,
+} from './scan-sql.ts';
+import { type BlockStep, findBlockSteps } from './search-blocks-store.ts';
+import { termsOf } from './search-terms.ts';
+
+/** null: unrestricted. */
+export type EmailFilter = {
+  id: string | null;
+  status: Status | null;
+  /** A recipient in any role, as an addressKey. */
+  to: string | null;
+  /** Part of the address of a recipient. */
+  toPart: string | null;
+  /** An addressKey. */
+  from: string | null;
+  /** Part of the sender's address or name. */
+  fromPart: string | null;
+  /**
+   * Parts of the subject, an address, a name, a tag or the Message-ID, in any case; all must occur. Each costs time for
+   * every email that is searched.
+   */
+  words: readonly string[] | null;
+  /** Parts of the subject, like `words`. */
+  subject: readonly string[] | null;
+  /** Part of the last reply of a mail server, or of an error, about a recipient. */
+  reply: string | null;
+  /** Part of the name or address of the mail server that replied. */
+  server: string | null;
+  tag: { name: string; value?: string } | null;
+  domain: string | null;
+  /** Inclusive. */
+  createdAfter: Date | null;
+  /** Exclusive. */
+  createdBefore: Date | null;
+  keyId: string | null;
+};
+
+export const NO_FILTER: EmailFilter = {
+  id: null,
+  status: null,
+  to: null,
+  toPart: null,
+  from: null,
+  fromPart: null,
+  words: null,
+  subject: null,
+  reply: null,
+  server: null,
+  tag: null,
+  domain: null,
+  createdAfter: null,
+  createdBefore: null,
+  keyId: null,
+};
+
+export type EmailPage = PageResult<EmailSummary> & {
+  /** The last searched email, if the search stopped before the end of the list. */
+  scannedUntil: string | null;
+};
+
+export async function listEmails(
+  db: Queryable,
+  scope: Scope,
+  { page, filter }: { page: Page; filter: EmailFilter },
+): Promise<EmailPage> {
+  const found: SummaryRow[] = [];
+  for await (const step of stepsOf(db, scope, { page, filter })) {
+    const limit = page.limit + 1 - found.length;
+    const values = [...step.values, ...filterValues(filter, limit)];
+    found.push(...(await db.query<SummaryRow>(listSql(step.scan), values)));
+    if (found.length > page.limit) {
+      return { ...cutToPage(found.map(withStatus), page), scannedUntil: null };
+    }
+    const scannedUntil = await step.findStop();
+    if (scannedUntil !== null) {
+      const { rows } = cutToPage(found.map(withStatus), page);
+      return { rows, hasMore: true, scannedUntil };
+    }
+  }
+  return { ...cutToPage(found.map(withStatus), page), scannedUntil: null };
+}
+
+/** Emails to search, in the order of the page. */
+export type SearchStep = {
+  scan: ListScan;
+  /** Of SCAN_PARAMETERS of the scan. */
+  values: unknown[];
+  /** Returns where the search stops after this step, or null when it does not. */
+  findStop: () => Promise<string | null>;
+};
+
+export async function* stepsOf(
+  db: Queryable,
+  scope: Scope,
+  { page, filter }: { page: Page; filter: EmailFilter },
+): AsyncGenerator<SearchStep> {
+  const { projectId } = scope;
+  const order = page.before === null ? 'desc' : 'asc';
+  const range = await idRange(db, page, filter);
+  const scanStep = (scan: OrderedScan, within: IdRange, to: string | null): SearchStep => {
+    const values = SCAN_PARAMETERS[scan.kind].valuesOf({ ...scope, ...within, to });
+    const findStop = async (): Promise<string | null> => {
+      const [last] = await db.query<{ id: string }>(lastScannedSql(scan), values);
+      return last?.id ?? null;
+    };
+    return { scan, values, findStop };
+  };
+  const terms = termsOf(scope, partsOf(filter));
+  if (filter.to !== null) {
+    const indexes = await findAddressIndexes(db, { projectId, key: filter.to });
+    yield scanStep({ kind: 'recipient', indexes, order }, range, filter.to);
+  } else if (terms.length === 0) yield scanStep({ kind: 'all', order }, range, null);
+  else {
+    for await (const step of findBlockSteps(db, scope, { terms, range, order })) {
+      yield step.kind === 'scan'
+        ? scanStep({ kind: 'all', order }, step.range, null)
+        : blocksStep(scope, { step, range, order });
+    }
+  }
+}
+
+function blocksStep(
+  scope: Scope,
+  searched: {
+    step: Extract<BlockStep, { kind: 'blocks' }>;
+    range: IdRange;
+    order: ListScan['order'];
+  },
+): SearchStep {
+  const { step, range, order } = searched;
+  return {
+    scan: { kind: 'blocks', order },
+    values: SCAN_PARAMETERS.blocks.valuesOf({
+      ...scope,
+      ...range,
+      firstIds: step.blocks.map(({ firstId }) => firstId),
+      lastIds: step.blocks.map(({ lastId }) => lastId),
+    }),
+    findStop: () => Promise.resolve(step.stop),
+  };
+}
+
+/** The texts of which every email that is wanted has each. */
+function partsOf({ words, subject, toPart, fromPart, tag }: EmailFilter): string[] {
+  const tagged = tag === null ? [] : [`${tag.name}:${tag.value ?? ''}`];
+  const parts = [toPart, fromPart].filter((part) => part !== null);
+  return [...(words ?? []), ...(subject ?? []), ...parts, ...tagged];
+}
+
+const FILTER_NAMES = [
+  'id',
+  'from',
+  'fromPart',
+  'toPart',
+  'words',
+  'subject',
+  'reply',
+  'server',
+  'tag',
+  'domain',
+  'keyId',
+  'createdAfter',
+  'createdBefore',
+  'endedRank',
+  'openStatus',
+  'laterStatuses',
+  'limit',
+] as const;
+const filterParameters = (passedBefore: number) => namedParameters(FILTER_NAMES, passedBefore);
+
+/** Recipients in all roles, a line each. */
+const TO_LINES = `array_to_string(email.to_list || email.cc_list || email.bcc_list, e'\\n')`;
+
+/** Everything that a word may be part of, in small letters. */
+const SEARCHED_TEXT = `lower(concat_ws(e'\\n', email.subject, ${TO_LINES}, email.from_name, email.from_address,
+                email.message_id, case when email.tags <> '[]' then (
+          select string_agg((tag ->> 'name') || ':' || (tag ->> 'value'), e'\\n')
+            from jsonb_array_elements(email.tags) tag) end))`;
+
+/** SQL: the text has all parts. `offset 0` lets it compute the text once for each email. */
+const hasAll = (parts: string, text: string): string => `(
+          select strpos(searched.text, lower(${parts}[1])) > 0 and not exists (
+             select from unnest(${parts}[2:]) part where strpos(searched.text, lower(part)) = 0)
+            from (select ${text} as text offset 0) searched)`;
+
+/** Whether one of the recipients has the part in a field of its last reply. */
+const hasReply = (part: string, ...fields: string[]): string => `exists (
+          select from recipients
+           where recipients.project_id = email.project_id and recipients.email_id = email.id
+             and strpos(lower(concat_ws(e'\\n', ${fields.map((field) => `recipients.smtp ->> '${field}'`).join(', ')})),
+                        lower(${part})) > 0)`;
+
+const filterSqlOf = (scan: ListScan): FilterSql =>
+  filterParameters(Object.keys(SCAN_PARAMETERS[scan.kind].sql).length).sql;
+
+function listSql(scan: ListScan): string {
+  const F = filterSqlOf(scan);
+  return `
+select ${SUMMARY_COLUMNS}
+  from (${scannedEmailsSql(scan)}) email${JOIN_OPEN_STATUSES}
+ where ${filterSql(F)}
+ order by ${scan.kind === 'recipient' ? 'email.place' : 'email.id'} ${scan.order}
+ limit ${F.limit}`;
+}
+
+/** Counts by what makes the status of an email. */
+export function countSql(scan: ListScan): string {
+  const F = filterSqlOf(scan);
+  return `
+select email.worst, open.statuses as open, count(*)::int as count
+  from (${scannedEmailsSql(scan)}) email${JOIN_OPEN_STATUSES}
+ where ${filterSql(F)}
+ group by email.worst, open.statuses
+ limit ${F.limit}`;
+}
+
+type FilterSql = Readonly<Record<(typeof FILTER_NAMES)[number], string>>;
+
+const filterSql = (F: FilterSql): string => `
+       (${F.id}::uuid is null or email.id = ${F.id})
+   and (${F.from}::text is null or coalesce(email.from_key, lower(email.from_address collate "C")) = ${F.from})
+   and (${F.subject}::text[] is null or ${hasAll(F.subject, 'lower(email.subject)')})
+   and (${F.words}::text[] is null or ${hasAll(F.words, SEARCHED_TEXT)})
+   and (${F.toPart}::text is null or strpos(lower(${TO_LINES}), lower(${F.toPart})) > 0)
+   and (${F.fromPart}::text is null
+        or strpos(lower(concat_ws(' ', email.from_name, email.from_address)), lower(${F.fromPart})) > 0)
+   and (${F.tag}::jsonb is null or email.tags @> ${F.tag})
+   and (${F.domain}::text is null or right(email.from_address, length(${F.domain}) + 1) = '@' || ${F.domain})
+   and (${F.keyId}::uuid is null or email.key_id = ${F.keyId})
+   and (${F.createdAfter}::timestamptz is null or email.created_at >= ${F.createdAfter})
+   and (${F.createdBefore}::timestamptz is null or email.created_at < ${F.createdBefore})
+   and (${F.endedRank}::smallint is null or (email.open_count = 0 and email.worst = ${F.endedRank}))
+   and (${F.openStatus}::text is null
+        or (${F.openStatus} = any(open.statuses) and not open.statuses && ${F.laterStatuses}::text[]))
+   and (${F.reply}::text is null or ${hasReply(F.reply, 'code', 'enhanced_code', 'message')})
+   and (${F.server}::text is null or ${hasReply(F.server, 'mx', 'ip')})`;
+
+/** An email with open recipients has the first of these statuses that one of them has. */
+const OPEN_IN_ORDER: readonly Status[] = ['sending', 'queued', 'deferred', 'scheduled'];
+
+export function filterValues(filter: EmailFilter, limit: number): unknown[] {
+  const { status } = filter;
+  const ended = status !== null && isFinal(status);
+  const place = status === null ? 0 : Math.max(0, OPEN_IN_ORDER.indexOf(status));
+  return filterParameters(0).valuesOf({
+    ...filter,
+    tag: filter.tag && JSON.stringify([filter.tag]),
+    endedRank: ended ? STATUS_RANK[status] : null,
+    openStatus: ended ? null : status,
+    laterStatuses: OPEN_IN_ORDER.slice(0, place),
+    limit,
+  });
+}
+
+/**
+ * Ids have the worker's time, created_at the database's. The emails of this period are searched before a page begins,
+ * so it is short.
+ */
+const CLOCK_SLACK_MS = 5 * 60_000;
+
+/**
+ * Returns the range of ids to search. A time converts to an id only approximately, so
+ * created_at is compared too. The skew of a test clock is added.
+ */
+async function idRange(
+  db: Queryable,
+  page: Page,
+  { id, createdAfter, createdBefore }: EmailFilter,
+): Promise<IdRange> {
+  if (id !== null) {
+    const ms = Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
+    const [first, next] = [firstUuidAt(ms), firstUuidAt(Math.min(ms + 1, 2 ** 48 - 1))];
+    return { olderThan: least(page.after, next), newerThan: greatest(page.before, first) };
+  }
+  if (createdAfter === null && createdBefore === null) {
+    return { olderThan: page.after, newerThan: page.before };
+  }
+  const [clock] = await db.query<{ ms: number }>(
+    'select extract(epoch from skew)::float8 * 1000 as ms from clock',
+  );
+  const skewMs = clock?.ms ?? 0;
+  const lowest = idAt(createdAfter, -CLOCK_SLACK_MS - Math.max(0, skewMs));
+  const highest = idAt(createdBefore, CLOCK_SLACK_MS - Math.min(0, skewMs));
+  return { olderThan: least(page.after, highest), newerThan: greatest(page.before, lowest) };
+}
+
+function idAt(time: Date | null, shiftMs: number): string | null {
+  if (time === null) return null;
+  const ms = Math.round(time.getTime() + shiftMs);
+  return firstUuidAt(Math.min(Math.max(ms, 0), 2 ** 48 - 1));
+}
+
+function least(a: string | null, b: string | null): string | null {
+  return a !== null && (b === null || a < b) ? a : b;
+}
+
+function greatest(a: string | null, b: string | null): string | null {
+  return a !== null && (b === null || a > b) ? a : b;
+}

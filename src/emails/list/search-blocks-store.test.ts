@@ -1,0 +1,145 @@
+/** Shows that searches by parts of words find the same with and without blocks, in a real database. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { AcceptStore } from '../../accept/store/accept-store.ts';
+import { newId } from '../../database/ids.ts';
+import { type EmailFilter, listEmails, NO_FILTER } from './email-list-store.ts';
+import {
+  BLOCK_EMAILS,
+  makeSearchBlocks,
+  removeOldBlocks,
+  SETTLED_AFTER_MS,
+} from './search-blocks-store.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+const leaseId = newId();
+const accepting = new AcceptStore(db.accepting, {
+  limit: { max: 1_000_000, windowS: 60 },
+  leaseId: () => leaseId,
+  onWebhooksQueued: () => {},
+  onUnknown: () => {},
+});
+
+/** Emails to `n@company-n.example` about `Order n`, oldest first. */
+async function send(sender: Sender, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n += 1) {
+    const email = newEmail(sender, {
+      to: [`person-${n}@company-${n}.example`],
+      subject: `Order HB-${n}-X`,
+      tags: [{ name: 'kind', value: `sort-${n % 5}` }],
+    });
+    assert.equal((await accepting.accept(email)).outcome, 'accepted');
+    ids.push(email.id);
+  }
+  return ids;
+}
+
+const makeBlocks = () =>
+  makeSearchBlocks(db, { nowMs: Date.now() + 2 * SETTLED_AFTER_MS, isStopping: () => false });
+
+/** Reads all pages. Numbers emails as `send` does. */
+async function found(sender: Sender, ids: readonly string[], filter: Partial<EmailFilter>) {
+  const numbers: number[] = [];
+  let after: string | null = null;
+  for (;;) {
+    const page = { limit: 3, after, before: null };
+    const { rows, hasMore, scannedUntil } = await listEmails(db, sender, {
+      page,
+      filter: { ...NO_FILTER, ...filter },
+    });
+    numbers.push(...rows.map(({ id }) => ids.indexOf(id)));
+    if (!hasMore) return numbers;
+    after = scannedUntil ?? rows.at(-1)?.id ?? null;
+  }
+}
+
+const SEARCHES: Partial<EmailFilter>[] = [
+  { words: ['company-4'] },
+  { words: ['COMPANY-41'] },
+  { words: ['hb-1'] },
+  { words: ['order', 'person-39@'] },
+  { words: ['sort-3'] },
+  { words: ['nobody'] },
+  { words: ['7'] },
+  { subject: ['hb-2'] },
+  { toPart: '-1.example' },
+  { tag: { name: 'kind', value: 'sort-2' } },
+  { words: ['company-4'], tag: { name: 'kind', value: 'sort-2' } },
+];
+
+test('a search finds the same with blocks and without, in both directions', async () => {
+  const sender = await newSender(db);
+  const ids = await send(sender, 3 * BLOCK_EMAILS + 5);
+  const before = [];
+  for (const filter of SEARCHES) before.push(await found(sender, ids, filter));
+  assert.deepEqual(before[0], [49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 4]);
+  assert.deepEqual(before[1], [41]);
+  assert.equal(await makeBlocks(), 3);
+  for (const [index, filter] of SEARCHES.entries()) {
+    assert.deepEqual(await found(sender, ids, filter), before[index], JSON.stringify(filter));
+  }
+  const page = { limit: 2, after: null, before: ids[5]! };
+  const filter = { ...NO_FILTER, words: ['company-4'] };
+  const { rows } = await listEmails(db, sender, { page, filter });
+  assert.deepEqual(rows.map(({ id }) => ids.indexOf(id)), [41, 40]);
+});
+
+test('blocks follow one another: an email is in one, also when two machines make them', async () => {
+  const sender = await newSender(db);
+  const ids = await send(sender, 2 * BLOCK_EMAILS);
+  await Promise.all([makeBlocks(), makeBlocks()]);
+  await send(sender, BLOCK_EMAILS);
+  assert.equal(await makeBlocks(), 1);
+  const blocks = await db.query<{ firstId: string; lastId: string }>(
+    `select first_id as "firstId", last_id as "lastId" from search_blocks
+      where project_id = $1 order by last_id`,
+    [sender.projectId],
+  );
+  assert.equal(blocks.length, 3);
+  assert.deepEqual(blocks[1], { firstId: ids[BLOCK_EMAILS], lastId: ids.at(-1) });
+});
+
+test('mail of the last minute has no block yet, and is found', async () => {
+  const sender = await newSender(db);
+  const ids = await send(sender, BLOCK_EMAILS);
+  assert.equal(await makeSearchBlocks(db, { nowMs: Date.now(), isStopping: () => false }), 0);
+  assert.deepEqual(await found(sender, ids, { words: ['company-15'] }), [15]);
+});
+
+test('a search reads only blocks with all terms, and none of another project', async () => {
+  const sender = await newSender(db);
+  const stranger = await newSender(db);
+  const ids = await send(sender, 2 * BLOCK_EMAILS);
+  await send(stranger, 2 * BLOCK_EMAILS);
+  await makeBlocks();
+  // What is outside of its block is not read.
+  await db.query(`update emails set subject = 'Order HB-30-X' where id = $1`, [ids[2]]);
+  assert.deepEqual(await found(sender, ids, { words: ['hb-30-x'] }), [30]);
+});
+
+test('blocks of removed emails are removed', async () => {
+  const sender = await newSender(db);
+  const ids = await send(sender, 2 * BLOCK_EMAILS);
+  await makeBlocks();
+  const countBlocks = async () =>
+    (await db.query('select from search_blocks where project_id = $1', [sender.projectId])).length;
+  await db.query('delete from emails where project_id = $1 and id < $2', [
+    sender.projectId,
+    ids[BLOCK_EMAILS - 1],
+  ]);
+  await removeOldBlocks(db, 1);
+  assert.equal(await countBlocks(), 2);
+  await db.query('delete from emails where id = $1', [ids[BLOCK_EMAILS - 1]]);
+  await removeOldBlocks(db, 1);
+  assert.equal(await countBlocks(), 1);
+  assert.deepEqual(await found(sender, ids, { words: ['company-20'] }), [20]);
+  await db.query('delete from emails where project_id = $1', [sender.projectId]);
+  await removeOldBlocks(db, 1);
+  assert.equal(await countBlocks(), 0);
+});

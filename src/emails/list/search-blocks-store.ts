@@ -1,0 +1,203 @@
+/**
+ * Blocks of terms, the index of searches for parts of words. A block has the terms (search-terms.ts) of 16 emails in a
+ * row of one project and environment. A search reads only the emails of blocks that have all terms of its parts, and
+ * compares each.
+ *
+ * Maintenance makes the blocks a minute after the emails, so accepting mail costs nothing more. The blocks of a project
+ * follow each other without a gap. Emails after the last block, and before the first, are searched one by one. So a
+ * search is complete whatever maintenance has done, and before it has seen the mail of an earlier version.
+ */
+import type { Scope } from '../../core/scope.ts';
+import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
+import type { Database, Queryable } from '../../database/database.ts';
+import { firstUuidAt } from '../../database/ids.ts';
+import type { IdRange } from './scan-sql.ts';
+import { allTermsOf } from './search-terms.ts';
+
+/**
+ * With more emails a block takes less space for each, and more blocks have all terms of a part that none of their
+ * emails has.
+ */
+export const BLOCK_EMAILS = 16;
+
+export type Block = { firstId: string; lastId: string };
+
+/** What a search reads next: the emails of a range, or those of blocks. `stop`: where the search ends, or null. */
+export type BlockStep =
+  | { kind: 'scan'; range: IdRange }
+  | { kind: 'blocks'; blocks: readonly Block[]; stop: string | null };
+
+/** Blocks that one search reads: 32,000 emails. */
+const BLOCKS_MAX = 2_000;
+/** Most searches end with the first few blocks. */
+const BLOCKS_AT_ONCE = [32, 256, BLOCKS_MAX] as const;
+
+const FIND_COVERED = `
+select (select first_id from search_blocks
+         where project_id = $1 and environment = $2 order by last_id limit 1) as "firstId",
+       (select last_id from search_blocks
+         where project_id = $1 and environment = $2 order by last_id desc limit 1) as "lastId"`;
+
+// As plain columns, project and environment would make the primary key usable, which reads all blocks of a project.
+const findBlocksSql = (order: 'asc' | 'desc'): string => `
+select first_id as "firstId", last_id as "lastId" from search_blocks
+ where terms @> $3::int[] and project_id::text = $1::uuid::text and environment || '' = $2
+   and ($4::uuid is null or first_id < $4) and ($5::uuid is null or last_id > $5)
+   and first_id >= $6 and last_id <= $7
+ order by last_id ${order} limit ${BLOCKS_MAX + 1}`;
+
+/** Returns what to search, in order. */
+export async function* findBlockSteps(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  wanted: { terms: readonly number[]; range: IdRange; order: 'asc' | 'desc' },
+): AsyncGenerator<BlockStep> {
+  const { terms, range, order } = wanted;
+  const { olderThan, newerThan } = range;
+  const [covered] = await db.query<Partial<Block>>(FIND_COVERED, [projectId, environment]);
+  const { firstId = null, lastId = null } = covered ?? {};
+  if (firstId === null || lastId === null) {
+    yield { kind: 'scan', range };
+    return;
+  }
+  const isAfter = olderThan === null || olderThan > lastId;
+  const isBefore = newerThan === null || newerThan < firstId;
+  const newer = { olderThan, newerThan: latest(newerThan, lastId) };
+  const older = { olderThan: earliest(olderThan, firstId), newerThan };
+  if (order === 'desc' && isAfter) yield { kind: 'scan', range: newer };
+  if (order === 'asc' && isBefore) yield { kind: 'scan', range: older };
+  // Blocks that were made meanwhile have emails that the scan reads.
+  const values = [projectId, environment, terms, olderThan, newerThan, firstId, lastId];
+  const found = await db.query<Block>(findBlocksSql(order), values);
+  let stepped = 0;
+  for (const many of BLOCKS_AT_ONCE) {
+    const blocks = found.slice(stepped, Math.min(many, BLOCKS_MAX));
+    stepped += blocks.length;
+    const last = blocks.at(-1);
+    if (last === undefined) break;
+    const isCut = stepped === BLOCKS_MAX && found.length > BLOCKS_MAX;
+    const edge = order === 'desc' ? last.firstId : last.lastId;
+    yield { kind: 'blocks', blocks, stop: isCut ? edge : null };
+  }
+  if (order === 'desc' && isBefore) yield { kind: 'scan', range: older };
+  if (order === 'asc' && isAfter) yield { kind: 'scan', range: newer };
+}
+
+const latest = (one: string | null, other: string) => (one !== null && one > other ? one : other);
+const earliest = (one: string | null, other: string) => (one !== null && one < other ? one : other);
+
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+/**
+ * Ids have the time of the worker that accepted the email. A block that ends before this time gets no further email:
+ * no clock is so far behind the others, and no commit takes so long.
+ */
+export const SETTLED_AFTER_MS = 60_000;
+
+const FIND_DUE = `
+select projects.id as "projectId", mode.environment
+  from projects cross join unnest(array['live', 'test']) mode(environment)
+  left join lateral (
+     select last_id from search_blocks
+      where project_id = projects.id and environment = mode.environment
+      order by last_id desc limit 1) done on true
+ where (select emails.id from emails
+         where emails.project_id = projects.id and emails.environment = mode.environment
+           and emails.id > coalesce(done.last_id, '${NO_ID}') and emails.id < $1::uuid
+         order by emails.id offset ${BLOCK_EMAILS - 1} limit 1) is not null`;
+
+const BLOCKS_PER_BATCH = 64;
+
+const READ_NEXT = `
+select id, subject, to_list || cc_list || bcc_list as addresses, from_name as "fromName",
+       from_address as "fromAddress", message_id as "messageId", tags
+  from emails
+ where project_id = $1 and environment = $2 and id < $3::uuid
+   and id > coalesce((select last_id from search_blocks
+                       where project_id = $1 and environment = $2 order by last_id desc limit 1), '${NO_ID}')
+ order by id limit ${BLOCKS_PER_BATCH * BLOCK_EMAILS}`;
+
+type SearchedEmail = {
+  id: string;
+  subject: string;
+  addresses: string[];
+  fromName: string | null;
+  fromAddress: string;
+  messageId: string | null;
+  tags: { name: string; value: string }[];
+};
+
+const ADD = `
+insert into search_blocks (project_id, environment, first_id, last_id, terms)
+select $1, $2, block.first_id, block.last_id, block.terms::int[]
+  from unnest($3::uuid[], $4::uuid[], $5::text[]) block(first_id, last_id, terms)`;
+
+/** Several machines make blocks in turn, so that no email is in two. */
+const LOCK = `select pg_advisory_xact_lock(${ADVISORY_LOCKS.searchBlocks})`;
+
+/** Makes the blocks that are due, in batches. Ends early when `isStopping`. @returns the number of blocks */
+export async function makeSearchBlocks(
+  db: Pick<Database, 'query' | 'transaction'>,
+  { nowMs, isStopping }: { nowMs: number; isStopping: () => boolean },
+): Promise<number> {
+  const before = firstUuidAt(Math.max(0, nowMs - SETTLED_AFTER_MS));
+  let made = 0;
+  for (const scope of await db.query<Scope>(FIND_DUE, [before])) {
+    for (let last = BLOCKS_PER_BATCH; last === BLOCKS_PER_BATCH && !isStopping(); made += last) {
+      last = await db.transaction((tx) => makeBatch(tx, scope, before));
+    }
+  }
+  return made;
+}
+
+async function makeBatch(tx: Queryable, scope: Scope, before: string): Promise<number> {
+  await tx.query(LOCK);
+  const { projectId, environment } = scope;
+  const emails = await tx.query<SearchedEmail>(READ_NEXT, [projectId, environment, before]);
+  const count = Math.floor(emails.length / BLOCK_EMAILS);
+  const blocks = Array.from({ length: count }, (_, index) =>
+    emails.slice(index * BLOCK_EMAILS, (index + 1) * BLOCK_EMAILS),
+  );
+  if (count === 0) return 0;
+  await tx.query(ADD, [
+    projectId,
+    environment,
+    blocks.map((block) => block[0]!.id),
+    blocks.map((block) => block.at(-1)!.id),
+    blocks.map((block) => `{${allTermsOf(scope, block.flatMap(textsOf)).join()}}`),
+  ]);
+  return count;
+}
+
+function textsOf({ subject, addresses, fromName, fromAddress, messageId, tags }: SearchedEmail) {
+  const tagged = tags.map(({ name, value }) => `${name}:${value}`);
+  return [subject, ...addresses, fromName ?? '', fromAddress, messageId ?? '', ...tagged];
+}
+
+const FIND_OUTDATED = `
+select projects.id as "projectId", mode.environment, oldest.id as "oldestId"
+  from projects cross join unnest(array['live', 'test']) mode(environment)
+ cross join lateral (
+     select last_id from search_blocks
+      where project_id = projects.id and environment = mode.environment
+      order by last_id limit 1) first_block
+ cross join lateral (
+     select coalesce((select emails.id from emails
+                       where emails.project_id = projects.id and emails.environment = mode.environment
+                       order by emails.id limit 1), '${LAST_ID}') as id) oldest
+ where first_block.last_id < oldest.id`;
+
+const REMOVE = `
+delete from search_blocks where ctid = any(array(
+  select ctid from search_blocks
+   where project_id = $1 and environment = $2 and last_id < $3 limit $4)) returning 1`;
+
+/** Removes the blocks of emails that the retention has removed, in batches. */
+export async function removeOldBlocks(db: Queryable, batch: number): Promise<void> {
+  const outdated = await db.query<Scope & { oldestId: string }>(FIND_OUTDATED);
+  for (const { projectId, environment, oldestId } of outdated) {
+    const values = [projectId, environment, oldestId, batch];
+    while ((await db.query(REMOVE, values)).length === batch);
+  }
+}
