@@ -14,11 +14,7 @@ import { AcceptStore } from '../accept/store/accept-store.ts';
 import type { NewEmail } from '../accept/store/new-email.ts';
 import { countEmails } from './list/email-counts-store.ts';
 import { type EmailFilter, listEmails, NO_FILTER } from './list/email-list-store.ts';
-import {
-  emailExists,
-  findEmail,
-  listTimeline,
-} from './email-store.ts';
+import { emailExists, findEmail, listTimeline } from './email-store.ts';
 import { newId } from '../database/ids.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 

@@ -284,7 +284,9 @@ const suppressionHistory = listOf('SuppressionHistory', suppressionChange);
 const suppressionWithHistory = z
   .object({
     ...fields,
-    history: z.array(suppressionChange).describe('History of the address, newest first, at most 100 entries.'),
+    history: z
+      .array(suppressionChange)
+      .describe('History of the address, newest first, at most 100 entries.'),
   })
   .meta({ id: 'SuppressionWithHistory' });
 

@@ -26,7 +26,9 @@ const dns = await startLabDns();
 const { gmail, yahoo, port: mxPort } = await startReceivers();
 dns.set('acme.test', 'MX', ['5 gmail.receivers.test']);
 const provider = await startDnsProviderServer('hetzner', {
-  [DOMAIN]: [{ name: SPF, type: 'TXT', value: '"v=spf1 include:_spf.other.example -all"', ttlS: 300 }],
+  [DOMAIN]: [
+    { name: SPF, type: 'TXT', value: '"v=spf1 include:_spf.other.example -all"', ttlS: 300 },
+  ],
 });
 provider.onChange = (_zone, records) => publish(records);
 

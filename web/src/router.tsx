@@ -13,7 +13,7 @@ import {
   redirect,
   stringifySearchWith,
 } from '@tanstack/react-router';
-import { ApiError, call, type Scope, whenSignedOut } from './api/client.ts';
+import { call, type Scope, whenSignedOut } from './api/client.ts';
 import { coverPage } from './api/cover.ts';
 import { retryDelayMs, retryRead } from './api/stream/connection.ts';
 import {

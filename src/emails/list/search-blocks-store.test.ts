@@ -87,7 +87,10 @@ test('a search finds the same with blocks and without, in both directions', asyn
   const page = { limit: 2, after: null, before: ids[5]! };
   const filter = { ...NO_FILTER, words: ['company-4'] };
   const { rows } = await listEmails(db, sender, { page, filter });
-  assert.deepEqual(rows.map(({ id }) => ids.indexOf(id)), [41, 40]);
+  assert.deepEqual(
+    rows.map(({ id }) => ids.indexOf(id)),
+    [41, 40],
+  );
 });
 
 test('blocks follow one another: an email is in one, also when two machines make them', async () => {

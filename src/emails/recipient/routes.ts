@@ -2,7 +2,13 @@
 import { z } from 'zod';
 import type { Caller } from '../../core/scope.ts';
 import { refuseFields } from '../../core/refusals.ts';
-import { type Address, addressKey, domainOf, explainAddress, parseAddress } from '../../mail/address.ts';
+import {
+  type Address,
+  addressKey,
+  domainOf,
+  explainAddress,
+  parseAddress,
+} from '../../mail/address.ts';
 import { ACTOR_TYPES, findChanges, type TargetChange } from '../../accounts/audit/audit-store.ts';
 import { findResponsibleOrganization } from '../../accounts/members/member-store.ts';
 import { findRefusedRequests, type RefusedRequest } from '../../requests/request-store.ts';
@@ -67,7 +73,10 @@ export function registerRecipientRoute(app: App, { db }: HttpServices): void {
 
 /** Changes over HTTP by a member or key are in the audit log, a moment after they are in the history. */
 const RECORDED_WITHIN_MS = 60_000;
-const CHANGES = { added: ['createSuppression', 'importSuppressions'], removed: ['deleteSuppression'] };
+const CHANGES = {
+  added: ['createSuppression', 'importSuppressions'],
+  removed: ['deleteSuppression'],
+};
 
 async function readHistory(db: Queryable, caller: Caller, of: Address) {
   const history = await listHistory(db, caller, { address: of, limit: HISTORY_MAX });

@@ -10,11 +10,15 @@ export function ListAndDetail(props: { children: ReactNode; detail: ReactNode })
     'hidden min-[1100px]:flex min-[1100px]:w-2/5 min-[1100px]:grow-0 min-[1100px]:border-r min-[1100px]:border-line';
   return (
     <div className="flex min-h-0 grow [--page-x:1rem] print:block">
-      <div className={`min-h-0 min-w-0 grow flex-col print:hidden ${detail === null ? 'flex' : beside}`}>
+      <div
+        className={`min-h-0 min-w-0 grow flex-col print:hidden ${detail === null ? 'flex' : beside}`}
+      >
         {children}
       </div>
       {detail !== null && (
-        <div className="min-h-0 min-w-0 grow overflow-auto print:overflow-visible min-[1100px]:w-3/5">{detail}</div>
+        <div className="min-h-0 min-w-0 grow overflow-auto print:overflow-visible min-[1100px]:w-3/5">
+          {detail}
+        </div>
       )}
     </div>
   );

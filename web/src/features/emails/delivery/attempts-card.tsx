@@ -27,9 +27,7 @@ export function AttemptsCard({ email, recipient, events, diagnosis }: Props): Re
   const [isDialogueOpen, setDialogueOpen] = useState(false);
   const navigate = useNavigate();
   const { attempt: asked } = useSearch({ from: ROUTE });
-  const attempts = events.isSuccess
-    ? attemptsOf(recipient.address, email, events.data.data)
-    : [];
+  const attempts = events.isSuccess ? attemptsOf(recipient.address, email, events.data.data) : [];
   const chosen = attempts.find(({ number }) => String(number) === asked) ?? attempts.at(-1) ?? null;
   const choose = (number: number): void =>
     void navigate({

@@ -95,11 +95,17 @@ function attemptOf(
   };
 }
 
-function replyOf({ code = null, enhanced_code: enhancedCode = null }: StoredReply, message: string) {
+function replyOf(
+  { code = null, enhanced_code: enhancedCode = null }: StoredReply,
+  message: string,
+) {
   return { code, enhancedCode, message };
 }
 
-function phasesOf({ phase_ms: times = {}, duration_ms: duration = 0 }: StoredAttempt, queueMs: number) {
+function phasesOf(
+  { phase_ms: times = {}, duration_ms: duration = 0 }: StoredAttempt,
+  queueMs: number,
+) {
   const timed = { dns: 0, wait: 0, connect: 0, tls: 0, ...times };
   const before = timed.dns + timed.wait + timed.connect + timed.tls;
   const all = { queue: queueMs, ...timed, dialogue: Math.max(0, duration - before) };

@@ -63,8 +63,10 @@ test('an advice is split into what is wrong and what to do', () => {
     cause: 'the mailbox does not exist',
     remedy: 'Check the address.',
   });
-  assert.deepEqual(splitAdvice('SPF, DKIM or DMARC did not pass: verify the records.').cause,
-    'SPF, DKIM or DMARC did not pass');
+  assert.deepEqual(
+    splitAdvice('SPF, DKIM or DMARC did not pass: verify the records.').cause,
+    'SPF, DKIM or DMARC did not pass',
+  );
   const alone = 'Give the sending IP address a PTR record.';
   assert.deepEqual(splitAdvice(alone), {
     cause: 'give the sending IP address a PTR record',

@@ -133,4 +133,3 @@ function Segment({ bar }: { bar: Bar }): ReactNode {
     />
   );
 }
-

@@ -69,11 +69,7 @@ function hasContent({ html, text }: Email): boolean {
   return html !== null || text !== null;
 }
 
-export function SendAgain(props: {
-  email: Email;
-  open: OpenAction;
-  look?: 'primary';
-}): ReactNode {
+export function SendAgain(props: { email: Email; open: OpenAction; look?: 'primary' }): ReactNode {
   const { email, open, look } = props;
   if (!hasContent(email)) return null;
   return (

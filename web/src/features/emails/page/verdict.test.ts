@@ -60,7 +60,10 @@ test('a limit that waiting does not end is named, with the action that ends it',
     verdictOf(
       email('queued', [recipient('a@x.test', { status: 'queued', completed_at: null })]),
       diagnosis('queued', [
-        { address: 'a@x.test', held_by: { limit, message: 'An operator put it on hold.', until: null } },
+        {
+          address: 'a@x.test',
+          held_by: { limit, message: 'An operator put it on hold.', until: null },
+        },
       ]),
     );
   assert.deepEqual([held('hold').action, held('sender').action], ['release', 'domain']);
@@ -70,7 +73,8 @@ test('a limit that waiting does not end is named, with the action that ends it',
 
 test('each end has the action that helps', () => {
   const actionFor = (status: Recipient['status']) =>
-    verdictOf(email(status as Email['status'], [recipient('a@x.test', { status })]), undefined).action;
+    verdictOf(email(status as Email['status'], [recipient('a@x.test', { status })]), undefined)
+      .action;
   assert.equal(actionFor('bounced'), 'resend');
   assert.equal(actionFor('suppressed'), 'suppression');
   assert.equal(actionFor('scheduled'), 'reschedule');

@@ -54,13 +54,24 @@ export function verdictOf(email: Email, diagnosis: Diagnosis | undefined): Email
 
 function verdictWithoutRecipients({ status }: Email): EmailVerdict {
   const nothing = { nextAttemptAt: null, expiresAt: null, action: null, provider: null };
-  return { status, title: wordOf(status), sentences: [STATUS_MEANINGS[status]], ...nothing, address: null };
+  return {
+    status,
+    title: wordOf(status),
+    sentences: [STATUS_MEANINGS[status]],
+    ...nothing,
+    address: null,
+  };
 }
 
 function titleOf(email: Email, group: RecipientGroup, cause: string | null): string {
   const all = email.recipients.length;
   const count = group.recipients.length;
-  const share = count === all ? (all === 1 ? '' : ` for all ${all} recipients`) : ` for ${count} of ${all} recipients`;
+  const share =
+    count === all
+      ? all === 1
+        ? ''
+        : ` for all ${all} recipients`
+      : ` for ${count} of ${all} recipients`;
   return `${wordOf(group.status)}${share}${cause === null ? '' : `: ${cause}`}`;
 }
 
