@@ -584,6 +584,41 @@ export type Diagnosis = {
   }>;
 };
 
+/** DMARC record, reports and proposal of a domain. */
+export type DmarcStatus = {
+  object: 'dmarc_status';
+  /** What the reports allow. `ready`: the proposal is safe by them. `others_fail`: it is safe if the failing addresses do not send for you. `own_mail_fails`: repair that first. `collecting`: there are too few reports yet. `no_reports`: none has arrived. `inherited`: the domain above publishes the policy. */
+  state: 'unverified' | 'dns_error' | 'inherited' | 'no_record' | 'invalid_record' | 'no_reports' | 'collecting' | 'own_mail_fails' | 'others_fail' | 'ready' | 'strictest';
+  /** What the reports say, and what to do. */
+  message: string;
+  /** Record in DNS, or null when receivers use none. */
+  record: string | null;
+  /** Policy of the record, or null when it has no valid one. */
+  policy: string | null;
+  /** Record with the next policy, to publish by hand, or null when it is too early. */
+  proposal: string | null;
+  /** Address at which this service receives reports about the domain. */
+  report_address: string;
+  /** Reports of two weeks under the policy of today, or null when they were not read. */
+  reports: {
+    count: number;
+    /** Number of receivers that sent reports. */
+    organizations: number;
+    /** Number of days with a report. */
+    days: number;
+    /** Begin of the earliest report. */
+    first_at: string | null;
+    /** End of the latest report. */
+    last_at: string | null;
+    /** Addresses that sent messages, those with most failed messages first. */
+    sources: Array<{
+      ip: string;
+      passed: number;
+      failed: number;
+    }>;
+  } | null;
+};
+
 export type Doctor = {
   object: 'doctor';
   /** The running nodes, at most 100. */
@@ -3759,6 +3794,12 @@ export type Operations = {
     body: DomainPublicationWrite;
     result: DomainPublication;
   };
+  /** Get the DMARC status of a domain */
+  getDomainDmarc: {
+    query: Record<never, never>;
+    body: undefined;
+    result: DmarcStatus;
+  };
   /** Register a webhook */
   createWebhook: {
     query: Record<never, never>;
@@ -4409,6 +4450,7 @@ export const OPERATIONS = {
   rotateDomainDkim: ['POST', '/v1/domains/{id}/rotate-dkim'],
   cancelDomainDkimRotation: ['POST', '/v1/domains/{id}/rotate-dkim/cancel'],
   publishDomainRecords: ['POST', '/v1/domains/{id}/publish'],
+  getDomainDmarc: ['GET', '/v1/domains/{id}/dmarc'],
   createWebhook: ['POST', '/v1/webhooks'],
   listWebhooks: ['GET', '/v1/webhooks'],
   getWebhook: ['GET', '/v1/webhooks/{id}'],

@@ -285,6 +285,11 @@ class Domains extends Resource {
     return this.call('deleteDomain', { id }, undefined, conditionOf(options));
   }
 
+  /** What receivers reported about DMARC, and the next policy as a proposal. */
+  dmarc(id: string) {
+    return this.call('getDomainDmarc', { id });
+  }
+
   /** Looks up the records now. */
   verify(id: string) {
     return this.call('verifyDomain', { id });

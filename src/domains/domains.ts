@@ -18,6 +18,7 @@ import {
   findTestAuthentication,
   createUnknownAuthentication,
 } from './dns/authentication.ts';
+import { type DmarcStatus, examineDmarc } from './dmarc/dmarc.ts';
 import {
   type CheckOptions,
   clearDegraded,
@@ -70,6 +71,8 @@ type DomainServiceOptions = CheckOptions & {
     allowPrivateNetworks?: boolean;
   };
 };
+
+const FRESH_DMARC = { fresh: true, budgetMs: 10_000 };
 
 export class DomainService {
   readonly #options: DomainServiceOptions;
@@ -127,6 +130,17 @@ export class DomainService {
     // The next keys may have replaced keys that could not be opened.
     await checkKeysOpen(this.#options, checked);
     return (await findDomain(this.#db, scope, id)) ?? NO_DOMAIN;
+  }
+
+  /** What receivers reported about DMARC, and the next policy as a proposal. */
+  async dmarc(scope: DomainScope, id: string): Promise<DmarcStatus | Refusal> {
+    const domain = await this.get(scope, id);
+    if (isRefusal(domain)) return domain;
+    const { resolver, config } = this.#options;
+    // The owner may have just changed the record.
+    const lookups = { txt: (name: string) => resolver.txt(name, FRESH_DMARC) };
+    const ownIps = config.sources.map(({ ip }) => ip);
+    return examineDmarc(domain, { db: this.#db, lookups, ownIps });
   }
 
   /**

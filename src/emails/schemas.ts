@@ -261,12 +261,10 @@ export const emailCounts = z
   .object({
     object: z.literal('email_counts'),
     total: doc(z.int().min(0), 'Number of matching emails.', 4_930),
-    statuses: z
-      .partialRecord(status, z.int().min(1))
-      .meta({
-        description: 'Number of matching emails by status.',
-        examples: [{ delivered: 4_528 }],
-      }),
+    statuses: z.partialRecord(status, z.int().min(1)).meta({
+      description: 'Number of matching emails by status.',
+      examples: [{ delivered: 4_528 }],
+    }),
     scanned_until: idSchema(
       'The last searched email, or null when all emails were searched. Older emails are not counted.',
     ).nullable(),

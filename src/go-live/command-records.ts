@@ -57,7 +57,7 @@ async function missingDmarc({ cli: { world }, config, name }: GoLive): Promise<K
   } finally {
     resolver.close();
   }
-  return [{ record: firstDmarcRecord(name), isInDns: false }];
+  return [{ record: firstDmarcRecord(name, config), isInDns: false }];
 }
 
 /** @returns the step when the file cannot be written, otherwise null */

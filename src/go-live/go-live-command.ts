@@ -116,7 +116,7 @@ async function* stepsOf(goLive: GoLive): AsyncGenerator<Step> {
     const message = 'No message was sent, because receivers would refuse it from this machine.';
     yield { step: 'first_message', state: 'todo', message };
   }
-  yield await proposeDmarc(goLive);
+  yield await proposeDmarc(goLive, domain);
 }
 
 async function findOrAddDomain(goLive: GoLive): Promise<{ domain: Domain; isNew: boolean }> {
@@ -161,7 +161,7 @@ function stepText({ step, state, message, lines = [] }: Step): string {
 }
 
 function reportOf(name: string, steps: readonly Step[], isDone: boolean) {
-  const shown = steps.map(({ step, state, message, data }) => ({ step, state, message, ...data }));
+  const shown = steps.map(({ step, state, message, data }) => ({ ...data, step, state, message }));
   return { object: 'go_live', domain: name, done: isDone, steps: shown };
 }
 

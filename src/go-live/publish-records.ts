@@ -3,6 +3,7 @@
  *
  * Only records that DNS or the provider does not have are added. Records of others are neither changed nor removed.
  */
+import { dmarcReportAddress } from '../domains/dmarc/dmarc.ts';
 import type { DnsProvider, DnsZone } from '../net/dns-provider/dns-provider.ts';
 import { type PlannedRecord, planRecord, type WantedRecord } from './record-plan.ts';
 
@@ -31,9 +32,16 @@ export function recordsOf({ records }: { records: readonly DomainRecord[] }): Kn
     });
 }
 
-/** Returns the record for a domain without DMARC. `p=none` changes nothing for its mail. */
-export function firstDmarcRecord(domain: string): WantedRecord {
-  const value = `v=DMARC1; p=none; rua=mailto:dmarc@${domain}`;
+/**
+ * Returns the record for a domain without DMARC. `p=none` changes nothing for its mail. Where the service receives mail,
+ * it reads the reports.
+ */
+export function firstDmarcRecord(
+  domain: string,
+  { inboundPort }: { inboundPort: number | null },
+): WantedRecord {
+  const address = inboundPort === null ? `dmarc@${domain}` : dmarcReportAddress(domain);
+  const value = `v=DMARC1; p=none; rua=mailto:${address}`;
   return { purpose: 'DMARC', name: `_dmarc.${domain}`, type: 'TXT', value, ttlS: 3_600 };
 }
 

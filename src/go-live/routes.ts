@@ -74,7 +74,7 @@ export function registerPublicationRoute(app: App, services: HttpServices): void
         isInDns ? [] : [record],
       );
       const lacksDmarc = await domains.lacksDmarc(found.name);
-      const wanted = lacksDmarc ? [...missing, firstDmarcRecord(found.name)] : missing;
+      const wanted = lacksDmarc ? [...missing, firstDmarcRecord(found.name, config)] : missing;
       const published = await publish(provider, { domain: found.name, wanted }, request.body);
       if (isRefusal(published)) return refuse(reply, published);
       return { object: 'domain_publication' as const, domain_id: found.id, ...published };

@@ -12,6 +12,7 @@ import { registerRecipientRoute } from '../emails/recipient/routes.ts';
 import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
 import { registerStatsRoutes } from '../stats/routes.ts';
 import { registerQueueRoutes } from '../delivery/queue-control/routes.ts';
+import { registerDmarcRoutes } from '../domains/dmarc/routes.ts';
 import { registerDomainRoutes } from '../domains/routes.ts';
 import { registerConnectionRoute, registerPublicationRoute } from '../go-live/routes.ts';
 import { registerWebhookRoutes } from '../webhooks/routes.ts';
@@ -67,6 +68,7 @@ export function registerAllRoutes(
   registerEmailBatchRoute(app, services);
   registerDomainRoutes(app, services);
   registerPublicationRoute(app, services);
+  registerDmarcRoutes(app, services);
   registerWebhookRoutes(app, services);
   registerSuppressionRoutes(app, services);
   registerSuppressionFileRoutes(app, services, timeouts);

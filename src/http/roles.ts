@@ -30,6 +30,7 @@ const VIEWER_OPERATIONS = [
   'getQueueProvider',
   'listDomains',
   'getDomain',
+  'getDomainDmarc',
   'listWebhooks',
   'getWebhook',
   'listWebhookDeliveries',

@@ -11,7 +11,11 @@ export type Addressee =
   | { kind: 'recipient'; recipient: SentRecipient }
   | { kind: 'unsubscribe'; recipient: SentRecipient }
   /** `abuse@`, `fbl@`, … of a return-path domain. Operators read this mail. Complaints are processed. */
-  | { kind: 'role' }
+  | {
+      kind: 'role';
+      /** The domain whose reports about DMARC come to this address; null for other addresses. */
+      dmarcOf: string | null;
+    }
   | { kind: 'forged' | 'expired' | 'unknown' };
 
 const ROLES: ReadonlySet<string> = new Set(['abuse', 'fbl', 'postmaster', 'dmarc', 'tlsrpt']);
@@ -26,14 +30,15 @@ export type AddressBook = { db: Queryable; secrets: () => readonly Buffer[] };
  * @throws DatabaseUnavailable
  */
 export async function addresseeOf(raw: string, { db, secrets }: AddressBook): Promise<Addressee> {
-  if (POSTMASTER.test(raw)) return { kind: 'role' };
+  if (POSTMASTER.test(raw)) return { kind: 'role', dmarcOf: null };
   const address = parseAddress(raw) ?? raw;
   const at = address.lastIndexOf('@');
   const localPart = address.slice(0, at);
   const domain = RETURN_PATH_DOMAIN.exec(address.slice(at + 1).toLowerCase())?.[1];
   if (domain === undefined) return { kind: 'unknown' };
   if (ROLES.has(localPart.toLowerCase())) {
-    return { kind: (await hasDomain(db, domain)) ? 'role' : 'unknown' };
+    if (!(await hasDomain(db, domain))) return { kind: 'unknown' };
+    return { kind: 'role', dmarcOf: localPart.toLowerCase() === 'dmarc' ? domain : null };
   }
   if (!looksSigned(localPart)) return { kind: 'unknown' };
   const validSecrets = secrets();

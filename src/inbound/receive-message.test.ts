@@ -28,8 +28,11 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
     } as unknown as InboundMessageStore,
     rate: { tryCount: () => false },
     refusal: () => null,
-    world: { newId },
-    db: { transaction: () => assert.fail('nobody unsubscribes') },
+    world: { newId, now: Date.now },
+    db: {
+      query: () => assert.fail('no report about DMARC is stored'),
+      transaction: () => assert.fail('nobody unsubscribes'),
+    },
     onWebhooksQueued: () => {},
     onMailboxFull: () => {},
   });

@@ -4,6 +4,7 @@
  * Guarantee: `stored` means that the message and all its effects are on disk. A report changes only the recipient of
  * the return path that received it. At `abuse@` and `fbl@`, a complaint changes the recipient whose signed return
  * path is in the quoted original. Mail to an unsubscribe address suppresses the recipient that the address names.
+ * Reports about DMARC at `dmarc@` are stored for domains/dmarc/.
  * Received mail is never answered. Reports are passed on only to a sender who asked for them
  * (notices/notice-store.ts).
  *
@@ -20,6 +21,7 @@ import type { Database } from '../database/database.ts';
 import { addressKey } from '../mail/address.ts';
 import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/reports/read-report.ts';
 import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
+import { storeDmarcReport } from '../domains/dmarc/dmarc-store.ts';
 import { addUnsubscribed } from '../suppressions/suppression-store.ts';
 import { HOPS_MAX } from '../mail/mime/raw-message.ts';
 import { decodedFieldValue, readHeader } from '../mail/mime/reader.ts';
@@ -76,8 +78,8 @@ type ReceiveOptions = {
   rate: Pick<UnmatchedRate, 'tryCount'>;
   /** Returns why nothing can be stored now (the disk is nearly full), or null. */
   refusal: () => string | null;
-  world: Pick<World, 'newId'>;
-  db: Pick<Database, 'transaction'>;
+  world: Pick<World, 'newId' | 'now'>;
+  db: Pick<Database, 'query' | 'transaction'>;
   /** Called after the commit when an unsubscribe request queued webhook deliveries. */
   onWebhooksQueued: () => void;
   /** Called after the commit. The reply to the report does not wait for it. */
@@ -127,7 +129,10 @@ async function storeReport(
     const reported =
       consequence?.settlement ?? (recipient && interimResultOf(report, recipient, world));
     if (reported?.notice === undefined || !mayBeReported(recipient!)) {
-      return storeUnmatched(arrival.client, message, options);
+      const result = await storeUnmatched(arrival.client, message, options);
+      if (result === 'stored' && addressee.kind === 'role' && addressee.dmarcOf !== null)
+        await storeIfDmarc(arrival.content, addressee.dmarcOf, options);
+      return result;
     }
     return (await store.add({ message, settlement: null, reported })).kind;
   }
@@ -146,6 +151,18 @@ async function storeUnmatched(
   const content = message.content.subarray(0, UNMATCHED_BYTES_MAX);
   if (!rate.tryCount(client, content.length)) return 'too_many';
   return await unmatched.add({ ...message, content });
+}
+
+/** Stores a report about DMARC of the domain, or of the domain above it that publishes the policy. */
+async function storeIfDmarc(
+  content: Buffer,
+  domain: string,
+  { db, world }: Pick<ReceiveOptions, 'db' | 'world'>,
+): Promise<void> {
+  const { readDmarcReport } = await import('../mail/reports/dmarc-report.ts');
+  const report = readDmarcReport(content, world.now());
+  if (report === null || !`.${domain}`.endsWith(`.${report.domain}`)) return;
+  await storeDmarcReport(db, report);
 }
 
 function newMessage(

@@ -26,6 +26,7 @@ import { deleteExpiredLinks } from '../accounts/sign-in/link-store.ts';
 import { deleteOldStats } from '../stats/stats-store.ts';
 import { deleteOldTlsResults } from '../delivery/route/transport-security-store.ts';
 import { deleteOldReplays } from '../webhooks/replay-store.ts';
+import { deleteOldDmarcReports } from '../domains/dmarc/dmarc-store.ts';
 import { deleteOldReports } from '../doctor/report-store.ts';
 import { deleteExpiredChallenges } from '../accounts/progress/challenge-store.ts';
 
@@ -320,6 +321,7 @@ const EXPIRING = [
   deleteOldNotices,
   deleteOldReplays,
   deleteOldReports,
+  deleteOldDmarcReports,
   deleteOldRequests,
   deleteOldApiRequests,
   deleteOldStats,

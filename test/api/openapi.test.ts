@@ -251,7 +251,8 @@ test('responses about emails, keys, domains and projects are as documented', asy
   await ask('shareEmail', later, { body: { expires_in: 60 } });
   const { body: domain } = await ask('createDomain', {}, { body: { name: 'documented.test' } });
   await ask('updateDomain', domain, { body: { tls: 'enforced' } });
-  for (const id of ['listDomains', 'getDomain', 'verifyDomain']) await ask(id, domain);
+  for (const id of ['listDomains', 'getDomain', 'getDomainDmarc', 'verifyDomain'])
+    await ask(id, domain);
   for (const id of ['rotateDomainDkim', 'cancelDomainDkimRotation']) await ask(id, domain);
   await ask('deleteDomain', domain);
   const expires_at = new Date(Date.now() + 60_000).toISOString();

@@ -73,7 +73,7 @@ type Step = {
   records?: Planned[];
   journey?: { stage: string; detail: string }[];
   email_id?: string;
-  proposal?: string;
+  proposal?: string | null;
 };
 type Report = { done: boolean; steps: Step[] };
 async function report(...args: string[]): Promise<Report> {
@@ -131,8 +131,33 @@ test('with a DNS provider nothing is added without --yes, and a record of others
   assert.ok(provider.records(DOMAIN).some(({ value }) => value === THEIR_SPF.value));
 });
 
-test('the next run continues: verified, a live key in a file of its own, a delivered and verified message', async () => {
+/** Runs it in a terminal, which types this answer at the question. */
+async function answer(text: string): Promise<string> {
+  const options = ['--dns', 'hetzner', '--wait', '0', '--key-file', keyFile];
+  const command = [process.execPath, LAUNCHER, 'go-live', DOMAIN, ...options];
+  const terminal = ['-qec', command.map((word) => `'${word}'`).join(' '), '/dev/null'];
+  const run = spawn('script', terminal, { env: cleanEnv({ ...service.env, ...token }) });
+  let shown = '';
+  run.stdout.on('data', (chunk) => {
+    const before = shown;
+    shown += String(chunk);
+    if (!before.includes('[y/N]') && shown.includes('[y/N]')) run.stdin.write(`${text}\r`);
+  });
+  await once(run, 'close');
+  return shown;
+}
+
+test('in a terminal it asks before it adds records, and adds them only after a yes', async () => {
   provider.removeRecord(DOMAIN, THEIR_SPF);
+  const missing = provider.records(DOMAIN).length;
+  const declined = await answer('n');
+  assert.match(declined, /\[y\/N\]/);
+  assert.equal(provider.records(DOMAIN).length, missing, declined);
+  const accepted = await answer('y');
+  assert.ok(provider.records(DOMAIN).length > missing, accepted);
+});
+
+test('the next run continues: verified, a live key in a file of its own, a delivered and verified message', async () => {
   const args = ['--dns', 'hetzner', '--yes', '--key-file', keyFile, '--to', 'me@gmail.com'];
   const first = await report(...args);
   assert.deepEqual(statesOf(first), [
@@ -153,7 +178,12 @@ test('the next run continues: verified, a live key in a file of its own, a deliv
   assert.match(stages.get('reply') ?? '', /^250 /);
   assert.equal(stages.get('authentication'), 'DKIM pass, SPF pass, DMARC pass');
   assert.equal(gmail.messages.length, 1);
-  assert.match(first.steps[6]?.proposal ?? '', /^v=DMARC1; p=quarantine; rua=/);
+  // No receiver has sent a report yet, so no stricter policy is proposed.
+  assert.equal(first.steps[6]?.proposal, null);
+  assert.match(
+    first.steps[6]?.message ?? '',
+    /policy of acme\.example is none\. Add mailto:dmarc@send/,
+  );
 
   const changes = provider.changes.length;
   const again = await report(...args);

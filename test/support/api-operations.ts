@@ -33,6 +33,7 @@ export const ENDPOINTS = `
   GET /v1/domains
   POST /v1/domains
   GET /v1/domains/{id}
+  GET /v1/domains/{id}/dmarc
   PATCH /v1/domains/{id}
   DELETE /v1/domains/{id}
   POST /v1/domains/{id}/verify

@@ -68,6 +68,7 @@ export const PORTS: Record<string, readonly string[]> = {
     'dns/records.ts',
     'dns/verify.ts',
     'dns/zone-names.ts',
+    'dmarc/dmarc.ts',
     'domain-check.ts',
   ],
   'move-in': [

@@ -1,4 +1,6 @@
 /** Checks the optional records of each sending domain: DMARC, MTA-STS, TLS reports, BIMI, its own MX. */
+import { examineDmarc } from '../../domains/dmarc/dmarc.ts';
+import type { StoredDomain } from '../../domains/domain-store.ts';
 import { findDmarcRecords, isDmarc, parseDmarcTags } from '../../domains/dns/dmarc-records.ts';
 import { organizationOf } from '../../domains/dns/zone-names.ts';
 import { DAY_S } from '../../lib/units.ts';
@@ -15,7 +17,7 @@ export const DOMAIN_DMARC: Check = {
   id: 'domain_dmarc',
   title: 'DMARC of each domain',
   run: (context) =>
-    forEachDomain(context, async ({ name }) => {
+    forEachDomain(context, async ({ name, stored }) => {
       const record = await findDmarcRecords(name, context.resolver);
       if (record?.kind === 'error') return [noAnswer(name, record.message)];
       const advice = await findAdvice(context, name, 'dmarc');
@@ -30,10 +32,32 @@ export const DOMAIN_DMARC: Check = {
         return [noAnswer(name, 'a second look-up of the record failed')];
       }
       const reports = await checkReports(context, record.at, text);
-      if (findings.length + reports.length > 0) return [...findings, ...reports];
+      const progress = stored === null ? [] : await checkDmarcProgress(context, stored);
+      const all = [...findings, ...reports, ...progress];
+      if (all.length > 0) return all;
       return [green(`${name} has a DMARC policy that asks for action and reports.`, name)];
     }),
 };
+
+/** What receivers reported: that our own mail fails, or that a stricter policy is safe. */
+async function checkDmarcProgress(
+  { database, resolver: lookups, config }: CheckContext,
+  stored: StoredDomain,
+): Promise<Finding[]> {
+  if (database.kind !== 'open' || database.schema !== database.schemaKnown) return [];
+  const ownIps = config.sources.map(({ ip }) => ip);
+  const { state, message } = await examineDmarc(stored, { db: database.db, lookups, ownIps });
+  const subject = stored.name;
+  if (state === 'own_mail_fails') {
+    const meaning = 'Receivers may treat your mail as forged.';
+    const remedy = 'Look at DKIM and SPF of the domain.';
+    return [yellow(message, { subject, meaning, remedy, command: `letterhaus doctor ${subject}` })];
+  }
+  if (state !== 'ready' && state !== 'others_fail') return [];
+  const meaning = 'The policy lets more forged mail through than it has to.';
+  const remedy = 'Change the record as proposed, when no other service sends for the domain.';
+  return [yellow(message, { subject, meaning, remedy })];
+}
 
 /** Another organization has to agree to receive reports (RFC 9990 §3), or receivers send none. */
 async function checkReports(

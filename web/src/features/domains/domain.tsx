@@ -23,6 +23,9 @@ import { Verdict } from '../../ui/verdict.tsx';
 import { DomainMark } from './domains.tsx';
 import { zoneFileOf } from './zone-file.ts';
 
+/** Addresses with failed messages that a page names. */
+const FAILING_SHOWN_MAX = 10;
+
 export function DomainScreen(): ReactNode {
   const api = useApi();
   const { id } = useParams({ from: '/$project/$environment/domains/$id' });
@@ -118,6 +121,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
         )}
         <Records domain={domain} isChecking={check.isRunning} />
         {domain.advice.length > 0 && <Advice advice={domain.advice} />}
+        {domain.environment === 'live' && domain.verified_at !== null && <Dmarc id={domain.id} />}
       </PageBody>
       <Dialog
         isOpen={isRemoving}
@@ -229,6 +233,35 @@ function Advice({ advice }: Pick<Domain, 'advice'>): ReactNode {
           <li key={about + message}>{message}</li>
         ))}
       </ul>
+    </Card>
+  );
+}
+
+/** What receivers reported, and the record with the next policy. It is published by hand. */
+function Dmarc({ id }: Pick<Domain, 'id'>): ReactNode {
+  const api = useApi();
+  const dmarc = useQuery(api.query('getDomainDmarc', { path: { id } }));
+  if (!dmarc.isSuccess) return null;
+  const { message, proposal, reports } = dmarc.data;
+  const failing = (reports?.sources ?? []).filter(({ failed }) => failed > 0);
+  return (
+    <Card title="DMARC">
+      <p className="max-w-prose text-sm">{message}</p>
+      {proposal !== null && (
+        <p className="mt-1 flex items-center gap-2 text-sm">
+          <code className="break-all">{proposal}</code>
+          <CopyButton text={proposal} what="DMARC record" />
+        </p>
+      )}
+      {failing.length > 0 && (
+        <ul className="mt-1 list-disc pl-5 text-sm">
+          {failing.slice(0, FAILING_SHOWN_MAX).map(({ ip, failed, passed }) => (
+            <li key={ip}>
+              {ip}: {failed} failed, {passed} passed
+            </li>
+          ))}
+        </ul>
+      )}
     </Card>
   );
 }
