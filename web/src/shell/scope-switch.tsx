@@ -39,12 +39,10 @@ export function ProjectMenu(): ReactNode {
   const name = projects.find(({ id }) => id === scope.project)?.name ?? 'Project';
   return (
     <Menu.Root>
-      <Menu.Trigger
-        aria-label={`Project ${name}`}
-        className="flex shrink-0 items-center gap-2.5 rounded-md px-2 py-1.5 text-left hover:bg-hover"
-      >
+      <Menu.Trigger className="flex shrink-0 items-center gap-2.5 rounded-md px-2 py-1.5 text-left hover:bg-hover">
         <Logo />
         <span className="min-w-0 grow">
+          <span className="sr-only">Project </span>
           <span className="block truncate text-base leading-tight font-semibold">{name}</span>
           <span className="block truncate text-xs text-muted">{session?.organization.name}</span>
         </span>

@@ -140,7 +140,9 @@ function Part({ label, text, of }: { label: string; text: string; of: string }):
     <p className="flex items-start gap-2">
       <span className="w-20 shrink-0 pt-1 text-xs text-muted">{label}</span>
       <code className="min-w-0 pt-0.5 font-mono text-xs leading-relaxed break-all">{text}</code>
-      <CopyButton text={text} what={`${label.toLowerCase()} of ${of}`} />
+      <span className="-my-1 shrink-0">
+        <CopyButton text={text} what={`${label.toLowerCase()} of ${of}`} />
+      </span>
     </p>
   );
 }
@@ -167,7 +169,9 @@ function Value({ row }: { row: Row }): ReactNode {
           </span>
         </p>
       </div>
-      <CopyButton text={value} what={`value of ${row.purpose}`} />
+      <span className="-my-1 shrink-0">
+        <CopyButton text={value} what={`value of ${row.purpose}`} />
+      </span>
     </div>
   );
 }

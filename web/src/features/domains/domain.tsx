@@ -20,6 +20,7 @@ import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
+import { DomainSettings } from './domain-settings.tsx';
 import { DomainMark } from './domains.tsx';
 import { zoneFileOf } from './zone-file.ts';
 
@@ -122,6 +123,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
         <Records domain={domain} isChecking={check.isRunning} />
         {domain.advice.length > 0 && <Advice advice={domain.advice} />}
         {domain.environment === 'live' && domain.verified_at !== null && <Dmarc id={domain.id} />}
+        <DomainSettings domain={domain} />
       </PageBody>
       <Dialog
         isOpen={isRemoving}

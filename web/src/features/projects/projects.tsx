@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { FolderOpen, Plus } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
-import type { Limits, Project } from '../../../../sdk/src/api.ts';
+import type { Project } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { sessionQuery } from '../../api/session.ts';
@@ -14,13 +14,11 @@ import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
-import { Mark } from '../../ui/mark.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
-import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
-import { ListTable, Table } from '../../ui/table.tsx';
-import { megabytes } from '../../lib/numbers.ts';
-import { inWords } from '../../lib/time.ts';
-import { isNearlyFull } from './storage-words.ts';
+import { Empty } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { LimitsCard } from './limits.tsx';
+import { ReputationCard } from './reputation-card.tsx';
 import { Time } from '../../ui/time.tsx';
 
 export function ProjectsScreen(): ReactNode {
@@ -80,7 +78,8 @@ export function ProjectsScreen(): ReactNode {
             />
           }
         />
-        <LimitsSection of={`${name}, ${scope.environment}`} />
+        <LimitsCard of={`${name}, ${scope.environment}`} />
+        <ReputationCard />
       </PageBody>
       <Dialog isOpen={open === 'create'} onClose={close} title="Create a project">
         <NameForm action="Create" onDone={close} />
@@ -147,100 +146,4 @@ function NameForm(props: { action: string; project?: Project; onDone: () => void
       />
     </ActionForm>
   );
-}
-
-function LimitsSection({ of }: { of: string }): ReactNode {
-  const api = useApi();
-  const limits = useQuery(api.query('getLimits'));
-  return (
-    <Card
-      title={`Limits of ${of}`}
-      about="The operator of the service sets limits: with a variable for all projects, with a command for one."
-      wide={
-        <>
-          {limits.isPending && <RowsSkeleton rows={4} />}
-          {limits.isError && <Problem error={limits.error} retry={() => void limits.refetch()} />}
-          {limits.isSuccess && (
-            <Table
-              label="Limits"
-              rows={rowsOf(limits.data)}
-              keyOf={({ what }) => what}
-              columns={[
-                { title: 'Resource', cell: ({ what }) => what },
-                { title: 'Limit', cell: ({ limit }) => limit },
-                { title: 'Usage', cell: ({ now }) => now },
-                {
-                  title: 'Set by',
-                  isWide: true,
-                  cell: ({ setBy }) => <code className="font-mono text-xs">{setBy}</code>,
-                },
-              ]}
-            />
-          )}
-        </>
-      }
-    />
-  );
-}
-
-type Row = { what: string; limit: string; now: ReactNode; setBy: string };
-
-function rowsOf({ limits, domains, storage, retention }: Limits): Row[] {
-  return [
-    ...limits.map((limit) => ({
-      what: limit.counts,
-      limit: `${limit.limit.toLocaleString()} in ${inWords(limit.window_s)}`,
-      now: <Left limit={limit} />,
-      setBy: limit.is_own ? `letterhaus projects set-limit${categoryOf(limit)}` : limit.variable,
-    })),
-    {
-      what: 'domains',
-      limit: domains.max.toLocaleString(),
-      now: `${domains.used.toLocaleString()} used`,
-      setBy: 'LETTERHAUS_DOMAINS_MAX, letterhaus projects set-domains-max',
-    },
-    {
-      what: 'storage',
-      limit: storage.max_bytes === null ? 'no limit' : megabytes(storage.max_bytes),
-      now: <Stored storage={storage} />,
-      setBy: 'LETTERHAUS_STORAGE_MAX_MB, letterhaus projects set-storage-max',
-    },
-    {
-      what: 'content of emails',
-      limit: keptFor(retention.content_hours),
-      now: '',
-      setBy: 'LETTERHAUS_RETENTION_CONTENT, letterhaus projects set-retention',
-    },
-    {
-      what: 'emails with their timeline',
-      limit: keptFor(retention.metadata_hours),
-      now: '',
-      setBy: 'LETTERHAUS_RETENTION_METADATA, letterhaus projects set-retention',
-    },
-  ];
-}
-
-type Limit = Limits['limits'][number];
-
-function categoryOf({ category }: Limit): string {
-  // There may be as many dry runs as emails.
-  return category === 'sending' || category === 'dry_runs' ? '' : ` --category ${category}`;
-}
-
-function Left({ limit: { limit, remaining, reset_s: resetS } }: { limit: Limit }): ReactNode {
-  if (remaining === limit) return <span className="text-muted">unused</span>;
-  if (remaining > 0) return `${remaining.toLocaleString()} left, resets in ${inWords(resetS)}`;
-  return <Mark look="bad">used up, resets in {inWords(resetS)}</Mark>;
-}
-
-function Stored({ storage }: Pick<Limits, 'storage'>): ReactNode {
-  const text = `${megabytes(storage.used_bytes)} used`;
-  return isNearlyFull(storage) ? <Mark look="bad">{text}</Mark> : text;
-}
-
-const DAY_H = 24;
-
-function keptFor(hours: number | null): string {
-  if (hours === null) return 'kept indefinitely';
-  return hours % DAY_H === 0 ? `kept for ${hours / DAY_H} days` : `kept for ${hours} hours`;
 }

@@ -1,0 +1,89 @@
+/** What applies to emails of a domain that do not say otherwise: TLS and tracking. */
+import { type ReactNode, useState } from 'react';
+import type { Domain } from '../../../../sdk/src/api.ts';
+import { useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { Allowed } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { LastChange } from '../../ui/last-change.tsx';
+import { Select } from '../../ui/select.tsx';
+import { SharedForm } from '../../ui/shared-form.tsx';
+
+const TLS = [
+  ['opportunistic', 'If the mail server offers it'],
+  ['enforced', 'Required, with a valid certificate'],
+] as const;
+
+export function DomainSettings({ domain }: { domain: Domain }): ReactNode {
+  const [isOpen, setOpen] = useState(false);
+  const { opens, clicks } = domain.tracking;
+  const tracked = [opens && 'opens', clicks && 'clicks'].filter(Boolean).join(' and ');
+  return (
+    <Card
+      title="Settings"
+      about="For emails that do not set them themselves."
+      actions={
+        <Allowed to="updateDomain">
+          <Button size="small" onClick={() => setOpen(true)}>
+            Change settings
+          </Button>
+        </Allowed>
+      }
+      footer={<LastChange of={domain.id} />}
+    >
+      <dl className="grid grid-cols-[max-content_minmax(0,1fr)] gap-x-6 gap-y-2 text-sm">
+        <dt className="text-muted">TLS</dt>
+        <dd>{TLS.find(([name]) => name === domain.tls)?.[1]}</dd>
+        <dt className="text-muted">Tracking</dt>
+        <dd className="first-letter:uppercase">{tracked || 'off'}</dd>
+        <dt className="text-muted">DKIM key</dt>
+        <dd className="break-all">{domain.dkim.selector}</dd>
+      </dl>
+      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title={`Settings of ${domain.name}`}>
+        <SettingsForm domain={domain} onDone={() => setOpen(false)} />
+      </Dialog>
+    </Card>
+  );
+}
+
+function SettingsForm({ domain, onDone }: { domain: Domain; onDone: () => void }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const path = { id: domain.id };
+  return (
+    <SharedForm
+      action="Save"
+      object={domain}
+      labels={{ tls: 'TLS', tracking: 'Tracking' }}
+      bodyOf={(form) => ({
+        tls: form.get('tls') === 'enforced' ? ('enforced' as const) : ('opportunistic' as const),
+        tracking: { opens: form.get('opens') !== null, clicks: form.get('clicks') !== null },
+      })}
+      change={(body, headers) => api.call('updateDomain', { path, body, headers })}
+      read={() => api.call('getDomain', { path })}
+      onDone={async () => {
+        await reload('listDomains');
+        onDone();
+      }}
+    >
+      <Select
+        label="TLS to mail servers"
+        name="tls"
+        options={TLS}
+        chosen={domain.tls}
+        hint="Required: other recipients are retried, and fail when the email expires."
+      />
+      <fieldset className="grid gap-2 text-sm">
+        <legend className="mb-1 font-medium">Tracking</legend>
+        {(['opens', 'clicks'] as const).map((name) => (
+          <label key={name} className="flex items-center gap-2">
+            <input type="checkbox" name={name} defaultChecked={domain.tracking[name]} />
+            <span className="first-letter:uppercase">{name}</span>
+          </label>
+        ))}
+      </fieldset>
+    </SharedForm>
+  );
+}
