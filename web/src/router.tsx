@@ -249,6 +249,7 @@ const members = createRoute({
 const auditLog = createRoute({
   getParentRoute: () => scoped,
   path: '/audit-log',
+  validateSearch: texts('object', 'action', 'actor', 'target', 'from', 'to'),
   component: screen(() => import('./features/logs/audit-log.tsx'), 'AuditLogScreen'),
 });
 
@@ -281,6 +282,7 @@ const setup = createRoute({
 const settings = createRoute({
   getParentRoute: () => scoped,
   path: '/settings',
+  validateSearch: texts('tab'),
   component: screen(() => import('./features/settings/settings.tsx'), 'SettingsScreen'),
 });
 

@@ -8,6 +8,7 @@ import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { SharedForm } from '../../ui/shared-form.tsx';
 import { Allowed, AllowedScreen, useMay } from '../../ui/allowed.tsx';
+import { forEachChosen, useSelection } from '../../ui/bulk.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
@@ -18,6 +19,8 @@ import { Select } from '../../ui/select.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { serverNowMs } from '../../lib/clock.ts';
+import { RotateForm } from './rotate-form.tsx';
 
 const PERMISSIONS = [
   ['full_access', 'Full access'],
@@ -37,8 +40,15 @@ function Keys(): ReactNode {
   const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
   const [edited, setEdited] = useState<ApiKey | null>(null);
-  const [revoked, setRevoked] = useState<ApiKey | null>(null);
+  const [revoked, setRevoked] = useState<readonly ApiKey[]>([]);
+  const [rotated, setRotated] = useState<ApiKey | null>(null);
   const list = useList('listApiKeys');
+  const selection = useSelection({
+    rows: list.rows,
+    keyOf: ({ id }) => id,
+    nameOf: ({ name }) => name,
+    isHidden: !may('revokeApiKey'),
+  });
   const create = (
     <Allowed to="createApiKey">
       <Button look="primary" onClick={() => setAdding(true)}>
@@ -57,54 +67,63 @@ function Keys(): ReactNode {
       <PageBody>
         <Card
           wide={
-            <ListTable
-              label="API keys"
-              list={list}
-              keyOf={({ id }) => id}
-              columns={[
-                {
-                  title: 'Name',
-                  cell: (key) => <NameCell apiKey={key} />,
-                },
-                {
-                  title: 'Permission',
-                  isWide: true,
-                  cell: (key) => <PermissionCell apiKey={key} />,
-                },
-                {
-                  title: 'Last used',
-                  isNumber: true,
-                  cell: ({ last_used_at: at }) =>
-                    at === null ? <span className="text-muted">never</span> : <Time at={at} />,
-                },
-                {
-                  title: '',
-                  isNumber: true,
-                  isHidden: !may('revokeApiKey'),
-                  cell: (key) => (
-                    <KeyButtons
-                      apiKey={key}
-                      onChange={() => setEdited(key)}
-                      onRevoke={() => setRevoked(key)}
-                    />
-                  ),
-                },
-              ]}
-              empty={
-                <Empty
-                  title="No API keys yet"
-                  icon={KeyRound}
-                  action={
-                    <>
-                      {create}
-                      <HandbookLink page="api">How requests are made</HandbookLink>
-                    </>
-                  }
-                >
-                  <p>Applications send emails with a key of this project and environment.</p>
-                </Empty>
-              }
-            />
+            <>
+              {selection.bar(
+                <Button size="small" look="danger" onClick={() => setRevoked(selection.chosen)}>
+                  Revoke the chosen
+                </Button>,
+              )}
+              <ListTable
+                label="API keys"
+                list={list}
+                keyOf={({ id }) => id}
+                columns={[
+                  selection.column,
+                  {
+                    title: 'Name',
+                    cell: (key) => <NameCell apiKey={key} />,
+                  },
+                  {
+                    title: 'Permission',
+                    isWide: true,
+                    cell: (key) => <PermissionCell apiKey={key} />,
+                  },
+                  {
+                    title: 'Last used',
+                    isNumber: true,
+                    cell: ({ last_used_at: at }) =>
+                      at === null ? <span className="text-muted">never</span> : <Time at={at} />,
+                  },
+                  {
+                    title: '',
+                    isNumber: true,
+                    isHidden: !may('revokeApiKey'),
+                    cell: (key) => (
+                      <KeyButtons
+                        apiKey={key}
+                        onChange={() => setEdited(key)}
+                        onRotate={() => setRotated(key)}
+                        onRevoke={() => setRevoked([key])}
+                      />
+                    ),
+                  },
+                ]}
+                empty={
+                  <Empty
+                    title="No API keys yet"
+                    icon={KeyRound}
+                    action={
+                      <>
+                        {create}
+                        <HandbookLink page="api">How requests are made</HandbookLink>
+                      </>
+                    }
+                  >
+                    <p>Applications send emails with a key of this project and environment.</p>
+                  </Empty>
+                }
+              />
+            </>
           }
         />
       </PageBody>
@@ -114,8 +133,21 @@ function Keys(): ReactNode {
       <Dialog isOpen={edited !== null} onClose={() => setEdited(null)} title="Change this key">
         {edited && <ChangeForm apiKey={edited} onDone={() => setEdited(null)} />}
       </Dialog>
-      <Dialog isOpen={revoked !== null} onClose={() => setRevoked(null)} title="Revoke this key?">
-        {revoked && <RevokeForm apiKey={revoked} onDone={() => setRevoked(null)} />}
+      <Dialog isOpen={rotated !== null} onClose={() => setRotated(null)} title="Rotate this key">
+        {rotated && <RotateForm apiKey={rotated} />}
+      </Dialog>
+      <Dialog
+        isOpen={revoked.length > 0}
+        onClose={() => setRevoked([])}
+        title={revoked.length > 1 ? `Revoke ${revoked.length} keys?` : 'Revoke this key?'}
+      >
+        <RevokeForm
+          keys={revoked}
+          onDone={() => {
+            selection.clear();
+            setRevoked([]);
+          }}
+        />
       </Dialog>
     </>
   );
@@ -129,11 +161,15 @@ function permissionOf({ permission, domain }: ApiKey): string {
 function KeyButtons(props: {
   apiKey: ApiKey;
   onChange: () => void;
+  onRotate: () => void;
   onRevoke: () => void;
 }): ReactNode {
   const { name } = props.apiKey;
   return (
-    <span className="flex justify-end gap-2">
+    <span className="flex flex-wrap justify-end gap-2">
+      <Button size="small" aria-label={`Rotate ${name}`} onClick={props.onRotate}>
+        Rotate
+      </Button>
       <Button size="small" aria-label={`Change ${name}`} onClick={props.onChange}>
         Change
       </Button>
@@ -149,6 +185,11 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
     <div className="break-words">
       <span className="font-medium">{apiKey.name}</span>
       <code className="block font-mono text-xs text-muted">{apiKey.hint}</code>
+      {apiKey.expires_at !== null && (
+        <span className="block text-xs text-muted">
+          expires <Time at={apiKey.expires_at} />
+        </span>
+      )}
       {apiKey.warnings.map((warning) => (
         <p key={warning} className="flex gap-1.5 text-xs text-bad">
           <TriangleAlert size={13} aria-hidden className="mt-0.5 shrink-0" />
@@ -242,6 +283,21 @@ function ChangeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }):
   );
 }
 
+const EXPIRIES = [
+  ['', 'never'],
+  ['7', 'in 7 days'],
+  ['30', 'in 30 days'],
+  ['90', 'in 90 days'],
+  ['365', 'in a year'],
+] as const;
+
+const DAY_MS = 86_400_000;
+
+function expiryIn(form: FormData): string | null {
+  const days = textOf(form, 'expires');
+  return days === '' ? null : new Date(serverNowMs() + Number(days) * DAY_MS).toISOString();
+}
+
 function CreateForm(): ReactNode {
   const api = useApi();
   const reload = useReload();
@@ -254,6 +310,7 @@ function CreateForm(): ReactNode {
       name: textOf(form, 'name'),
       permission: chosenOf(form, 'permission', PERMISSIONS),
       ...(domain !== '' && { domain }),
+      ...(expiryIn(form) !== null && { expires_at: expiryIn(form) }),
       ...listsIn(form),
     };
     setKey((await api.call('createApiKey', { body })).key);
@@ -272,26 +329,38 @@ function CreateForm(): ReactNode {
       <Field label="Name" name="name" placeholder="Shop" autoComplete="off" required />
       <Select label="Permission" name="permission" options={PERMISSIONS} />
       <Select label="Restrict to domain" name="domain" options={[['', 'any domain'], ...domains]} />
+      <Select label="Expires" name="expires" options={EXPIRIES} />
       <ListFields />
     </ActionForm>
   );
 }
 
-function RevokeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }): ReactNode {
+function RevokeForm({ keys, onDone }: { keys: readonly ApiKey[]; onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
   const revoke = async (): Promise<void> => {
-    const { id, etag } = apiKey;
-    await api.call('revokeApiKey', { path: { id }, headers: { 'if-match': etag } });
-    await reload('listApiKeys');
+    try {
+      await forEachChosen(keys, ({ id, etag }) =>
+        api.call('revokeApiKey', { path: { id }, headers: { 'if-match': etag } }),
+      );
+    } finally {
+      await reload('listApiKeys');
+    }
     onDone();
   };
   return (
     <ActionForm action="Revoke" look="danger" send={revoke}>
       <p>
-        Requests with “{apiKey.name}” (<code className="font-mono text-xs">{apiKey.hint}</code>)
-        will be refused. This cannot be undone.
+        Requests with {keys.length > 1 ? 'these keys' : 'this key'} will be refused. This cannot be
+        undone.
       </p>
+      <ul className="text-sm">
+        {keys.map(({ id, name, hint }) => (
+          <li key={id}>
+            “{name}” (<code className="font-mono text-xs">{hint}</code>)
+          </li>
+        ))}
+      </ul>
     </ActionForm>
   );
 }

@@ -64,7 +64,7 @@ function SettingsForm({ domain, onDone }: { domain: Domain; onDone: () => void }
       change={(body, headers) => api.call('updateDomain', { path, body, headers })}
       read={() => api.call('getDomain', { path })}
       onDone={async () => {
-        await reload('listDomains');
+        await Promise.all([reload('listDomains'), reload('listAuditEvents')]);
         onDone();
       }}
     >

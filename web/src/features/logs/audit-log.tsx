@@ -1,13 +1,25 @@
-/** The audit log, newest first. */
-import { ScrollText } from 'lucide-react';
-import type { ReactNode } from 'react';
+/** The audit log, newest first: who changed what, by name. It is filtered, and what is filtered is saved as a file. */
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { Download, ScrollText } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
+import type { AuditEvent, Project } from '../../../../sdk/src/api.ts';
 import { useList } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { INPUT } from '../../ui/field.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
-import { Empty } from '../../ui/states.tsx';
+import { InlineSelect } from '../../ui/select.tsx';
+import { Empty, sentenceOf } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { AUDIT_OBJECTS } from '../../../../src/core/audit-objects.ts';
+import { type AuditQuery, saveAuditLog } from './audit-export.ts';
+import { actionsOf, actionWords, actorWords, asObject, OBJECT_WORDS } from './audit-words.ts';
+
+const ROUTE = '/$project/$environment/audit-log';
 
 export function AuditLogScreen(): ReactNode {
   return (
@@ -17,15 +29,38 @@ export function AuditLogScreen(): ReactNode {
   );
 }
 
+type Search = Partial<Record<'object' | 'action' | 'actor' | 'target' | 'from' | 'to', string>>;
+
+/** Days of this member's own zone as times. `to` includes its day. */
+function queryOf(search: Search): AuditQuery {
+  const { action, actor, target, from, to } = search;
+  const end = to === undefined ? undefined : new Date(`${to}T00:00`);
+  end?.setDate(end.getDate() + 1);
+  return {
+    action,
+    object: action === undefined ? asObject(search.object) : undefined,
+    actor_id: actor,
+    target_id: target,
+    from: from === undefined ? undefined : new Date(`${from}T00:00`).toISOString(),
+    to: end?.toISOString(),
+  };
+}
+
 function Entries(): ReactNode {
-  const list = useList('listAuditEvents');
+  const search = useSearch({ from: ROUTE });
+  const query = queryOf(search);
+  const list = useList('listAuditEvents', { query });
+  const projects = useQuery(useApi().query('listProjects')).data?.data ?? [];
+  const isFiltered = Object.values(search).some((value) => value !== undefined);
   return (
     <>
       <PageHead
         title="Audit log"
         about="Changes by members, API keys and the command line, in all projects."
+        secondary={<Save query={query} />}
       />
       <PageBody>
+        <Filters search={search} isFiltered={isFiltered} />
         <Card
           wide={
             <ListTable
@@ -33,20 +68,8 @@ function Entries(): ReactNode {
               list={list}
               keyOf={({ id }) => id}
               columns={[
-                { title: 'Action', cell: ({ action }) => wordsOf(action) },
-                {
-                  title: 'Target',
-                  isWide: true,
-                  cell: ({ target_id: id }) => (
-                    <span className="font-mono text-xs break-all">{id}</span>
-                  ),
-                },
-                {
-                  title: 'By',
-                  cell: ({ actor }) => (
-                    <span className="break-words">{actor.name ?? 'the command line'}</span>
-                  ),
-                },
+                { title: 'Who', cell: (event) => <Who event={event} /> },
+                { title: 'What', cell: (event) => <What event={event} projects={projects} /> },
                 {
                   title: 'From',
                   isWide: true,
@@ -54,7 +77,11 @@ function Entries(): ReactNode {
                 },
                 { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
               ]}
-              empty={<Empty title="No changes yet" icon={ScrollText} />}
+              empty={
+                <Empty title={isFiltered ? 'No such changes' : 'No changes yet'} icon={ScrollText}>
+                  <p>An entry is kept for 400 days.</p>
+                </Empty>
+              }
             />
           }
         />
@@ -63,7 +90,186 @@ function Entries(): ReactNode {
   );
 }
 
-/** `createApiKey` as "create api key": the names of operations are words already. */
-function wordsOf(action: string): string {
-  return action.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+function Who({ event }: { event: AuditEvent }): ReactNode {
+  const { name, detail } = actorWords(event);
+  return (
+    <span className="break-words">
+      {name}
+      {detail !== null && <span className="block text-xs text-muted">{detail}</span>}
+    </span>
+  );
+}
+
+function What(props: { event: AuditEvent; projects: readonly Project[] }): ReactNode {
+  const { action, project_id: projectId, environment } = props.event;
+  const project = props.projects.find(({ id }) => id === projectId)?.name;
+  const place = [project, environment].filter((one) => one != null).join(', ');
+  return (
+    <div className="min-w-0 break-words">
+      <span>{actionWords(action)}</span> <Target event={props.event} />
+      {place !== '' && <span className="block text-xs text-muted">{place}</span>}
+    </div>
+  );
+}
+
+/** The name of the object, as a link while it can be opened. */
+function Target({ event }: { event: AuditEvent }): ReactNode {
+  const { object_type: type, target_id: id, target_name: name, action } = event;
+  const { project_id: project, environment } = event;
+  const words = name ?? (type === 'suppression' ? id : null);
+  const isGone = /^(delete|revoke|remove)/.test(action);
+  if (id !== null && project !== null && environment !== null && !isGone) {
+    const params = { project, environment, id };
+    const look = { params, className: 'font-medium hover:underline' };
+    if (type === 'domain')
+      return (
+        <Link to="/$project/$environment/domains/$id" {...look}>
+          {words ?? 'it'}
+        </Link>
+      );
+    if (type === 'webhook')
+      return (
+        <Link to="/$project/$environment/webhooks/$id" {...look}>
+          {words ?? 'it'}
+        </Link>
+      );
+    if (type === 'template')
+      return (
+        <Link to="/$project/$environment/templates/$id" {...look}>
+          {words ?? 'it'}
+        </Link>
+      );
+    if (action === 'sendEmail')
+      return (
+        <Link to="/$project/$environment/emails/$id" {...look}>
+          Open
+        </Link>
+      );
+  }
+  if (words !== null) return <span className="font-medium break-all">{words}</span>;
+  return id === null ? null : <span className="font-mono text-xs break-all text-muted">{id}</span>;
+}
+
+function Filters({ search, isFiltered }: { search: Search; isFiltered: boolean }): ReactNode {
+  const navigate = useNavigate();
+  const show = (changes: Search): void => {
+    const all = Object.entries({ ...search, ...changes }).filter(([, value]) => value);
+    void navigate({ to: '.', params: true, search: Object.fromEntries(all) });
+  };
+  const object = asObject(search.object);
+  return (
+    <div role="group" aria-label="Filter" className="flex flex-wrap items-center gap-2">
+      <InlineSelect
+        label="Object"
+        value={object ?? ''}
+        onChange={(chosen) => show({ object: chosen, action: '' })}
+        options={[
+          ['', 'All objects'],
+          ...AUDIT_OBJECTS.map((one) => [one, OBJECT_WORDS[one]] as const),
+        ]}
+      />
+      {object !== undefined && (
+        <InlineSelect
+          label="Action"
+          value={search.action ?? ''}
+          onChange={(action) => show({ action })}
+          options={[
+            ['', 'All actions'],
+            ...actionsOf(object).map((one) => [one, actionWords(one)] as const),
+          ]}
+        />
+      )}
+      <MemberFilter actor={search.actor} onChoose={(actor) => show({ actor })} />
+      <Day label="From" value={search.from} onChoose={(from) => show({ from })} />
+      <Day label="To" value={search.to} onChoose={(to) => show({ to })} />
+      {search.target !== undefined && <TargetFilter target={search.target} />}
+      {isFiltered && (
+        <Button look="quiet" onClick={() => void navigate({ to: '.', params: true, search: {} })}>
+          Clear filters
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function MemberFilter(props: {
+  actor: string | undefined;
+  onChoose: (actor: string) => void;
+}): ReactNode {
+  const members =
+    useQuery(useApi().query('listMembers', { query: { limit: 100 } })).data?.data ?? [];
+  const { actor = '', onChoose } = props;
+  const isListed = members.some(({ id }) => id === actor);
+  return (
+    <InlineSelect
+      label="Person"
+      value={actor}
+      onChange={onChoose}
+      options={[
+        ['', 'Everybody'],
+        ...members.map(({ id, name }) => [id, name] as const),
+        ...(actor !== '' && !isListed ? [[actor, 'One person or key'] as const] : []),
+      ]}
+    />
+  );
+}
+
+function Day(props: {
+  label: string;
+  value: string | undefined;
+  onChoose: (day: string) => void;
+}): ReactNode {
+  return (
+    <label className="flex items-center gap-1.5 text-sm text-muted">
+      {props.label}
+      <input
+        type="date"
+        value={props.value ?? ''}
+        onChange={({ target }) => props.onChoose(target.value)}
+        className={`${INPUT} w-auto! text-text`}
+      />
+    </label>
+  );
+}
+
+function TargetFilter({ target }: { target: string }): ReactNode {
+  const query = { target_id: target, limit: 1 };
+  const [entry] = useQuery(useApi().query('listAuditEvents', { query })).data?.data ?? [];
+  return (
+    <span className="text-sm text-muted">
+      Only <span className="font-medium break-all text-text">{entry?.target_name ?? target}</span>
+    </span>
+  );
+}
+
+/** Saves what is shown, up to a number of entries. */
+function Save({ query }: { query: AuditQuery }): ReactNode {
+  const api = useApi();
+  const [state, setState] = useState<{ isRunning: boolean; text: string }>({
+    isRunning: false,
+    text: '',
+  });
+  const save = async (format: 'csv' | 'json'): Promise<void> => {
+    setState({ isRunning: true, text: '' });
+    try {
+      const { rows, isCut } = await saveAuditLog(api, query, format);
+      const text = isCut ? `The newest ${rows} entries were saved.` : `${rows} entries were saved.`;
+      setState({ isRunning: false, text });
+    } catch (error) {
+      setState({ isRunning: false, text: sentenceOf(error) });
+    }
+  };
+  return (
+    <>
+      <span role="status" className="text-sm text-muted">
+        {state.text}
+      </span>
+      {(['csv', 'json'] as const).map((format) => (
+        <Button key={format} disabled={state.isRunning} onClick={() => void save(format)}>
+          <Download size={14} aria-hidden />
+          {format.toUpperCase()}
+        </Button>
+      ))}
+    </>
+  );
 }

@@ -1,29 +1,56 @@
-/** The account of the signed-in member: password, second factor, sessions. */
+/** The account of the signed-in member (password, second factor, sessions), and the installation for its owners. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
+import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { OwnSession } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
 import { sessionQuery, signOutEverywhere } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
+import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Section } from '../../ui/section.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { TabLinks } from '../../ui/tab-links.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { Installation } from './installation.tsx';
 import { Passkeys } from './passkeys.tsx';
 import { SecondFactor } from './second-factor.tsx';
 
 export function SettingsScreen(): ReactNode {
   const { data: session } = useQuery(sessionQuery);
+  const { tab } = useSearch({ from: '/$project/$environment/settings' });
+  const isOwner = useMay()('listVariables');
   if (!session) return null;
-  const { name, email, role, has_password: hasPassword } = session.member;
+  const { name, email, role } = session.member;
   return (
     <>
       <PageHead title="Settings" about={`${name} (${email}), ${role}`} />
+      {isOwner && (
+        <div className="mb-6">
+          <TabLinks label="Settings of" tabs={TABS} />
+        </div>
+      )}
+      {isOwner && tab === 'installation' ? (
+        <Installation />
+      ) : (
+        <Account hasPassword={session.member.has_password} />
+      )}
+    </>
+  );
+}
+
+const TABS = [
+  ['account', 'Your account'],
+  ['installation', 'Installation'],
+] as const;
+
+function Account({ hasPassword }: { hasPassword: boolean }): ReactNode {
+  return (
+    <>
       {hasPassword && <PasswordSection />}
       <SecondFactor />
       <Passkeys />

@@ -21,6 +21,7 @@ import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
+import { forEachChosen, useSelection } from '../../ui/bulk.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
@@ -42,7 +43,12 @@ const REASONS: Readonly<Record<Suppression['reason'], string>> = {
   manual: 'added manually',
 };
 
-type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; row: Suppression } | null;
+type Open =
+  | { kind: 'add' }
+  | { kind: 'import' }
+  | { kind: 'remove'; row: Suppression }
+  | { kind: 'remove_many' }
+  | null;
 
 const REASON_LOOKS: Readonly<Record<Suppression['reason'], readonly [Tone, LucideIcon]>> = {
   hard_bounce: ['bad', CornerUpLeft],
@@ -71,6 +77,12 @@ export function SuppressionsScreen(): ReactNode {
   const close = (): void => setOpen(null);
   const { address } = useSearch({ from: ROUTE });
   const list = useList('listSuppressions', { query: { address }, cursor: (row) => row.address });
+  const selection = useSelection({
+    rows: list.rows,
+    keyOf: (row) => row.address,
+    nameOf: (row) => row.address,
+    isHidden: !may('deleteSuppression'),
+  });
   return (
     <>
       <PageHead
@@ -102,11 +114,17 @@ export function SuppressionsScreen(): ReactNode {
           wide={
             <>
               <Find key={address} address={address ?? ''} />
+              {selection.bar(
+                <Button size="small" onClick={() => setOpen({ kind: 'remove_many' })}>
+                  Remove the chosen
+                </Button>,
+              )}
               <ListTable
                 label="Suppressions"
                 list={list}
                 keyOf={(row) => row.address}
                 columns={[
+                  selection.column,
                   {
                     title: 'Address',
                     cell: (row) => (
@@ -149,10 +167,69 @@ export function SuppressionsScreen(): ReactNode {
       <Dialog isOpen={open?.kind === 'import'} onClose={close} title="Import addresses">
         <ImportForm />
       </Dialog>
+      <Dialog
+        isOpen={open?.kind === 'remove_many'}
+        onClose={close}
+        title="Remove the chosen addresses?"
+      >
+        <RemoveManyForm
+          rows={selection.chosen}
+          onDone={() => {
+            selection.clear();
+            close();
+          }}
+        />
+      </Dialog>
       <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this address?">
         {open?.kind === 'remove' && <RemoveForm row={open.row} onDone={close} />}
       </Dialog>
     </>
+  );
+}
+
+/** Removes several at once, and takes it back together. */
+function RemoveManyForm(props: { rows: readonly Suppression[]; onDone: () => void }): ReactNode {
+  const { rows, onDone } = props;
+  const offerUndo = useOfferUndo();
+  const api = useApi();
+  const reload = useReload();
+  const remove = async (): Promise<void> => {
+    try {
+      await forEachChosen(rows, ({ address }) =>
+        api.call('deleteSuppression', { path: { address } }),
+      );
+    } finally {
+      await reload('listSuppressions');
+    }
+    onDone();
+    offerUndo({
+      text: `${rows.length} addresses can receive emails again.`,
+      undo: async () => {
+        await forEachChosen(rows, ({ address, reason, expires_at }) =>
+          api.call('createSuppression', { body: { address, reason, expires_at } }),
+        );
+        await reload('listSuppressions');
+      },
+    });
+  };
+  return (
+    <ActionForm action={`Remove ${rows.length}`} look="danger" send={remove}>
+      <p>
+        They can receive emails again. Addresses that still do not exist bounce again, which harms
+        your reputation.
+      </p>
+      <ul
+        aria-label="Chosen"
+        tabIndex={0}
+        className="max-h-40 overflow-auto rounded-md border border-line p-2"
+      >
+        {rows.map(({ address }) => (
+          <li key={address} className="font-mono text-xs break-all">
+            {address}
+          </li>
+        ))}
+      </ul>
+    </ActionForm>
   );
 }
 

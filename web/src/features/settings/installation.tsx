@@ -1,0 +1,290 @@
+/** Settings of the installation as a whole, for its owners. Each is changed where it is shown. */
+import { useQuery } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import type { ProviderBlock, RetentionState } from '../../../../sdk/src/api.ts';
+import { useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { inWords } from '../../lib/time.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
+import { HandbookLink } from '../../ui/handbook-link.tsx';
+import { LastChange } from '../../ui/last-change.tsx';
+import { PageBody } from '../../ui/page.tsx';
+import { sentenceOf } from '../../ui/states.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { Verdict } from '../../ui/verdict.tsx';
+import { Variables } from './variables.tsx';
+
+export function Installation(): ReactNode {
+  return (
+    <PageBody>
+      <Hold />
+      <ReturnPathHost />
+      <Retention />
+      <Blocks />
+      <TlsFailures />
+      <Variables />
+    </PageBody>
+  );
+}
+
+/** Only after a restore: nothing is sent until an owner has looked. */
+function Hold(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const [isOpen, setOpen] = useState(false);
+  const isOnHold = useQuery(api.query('getStatus')).data?.on_hold === true;
+  const hold = useQuery({ ...api.query('getHold'), enabled: isOnHold, retry: false }).data;
+  if (!isOnHold || hold === undefined) return null;
+  const unsent = hold.mail.reduce((sum, one) => sum + one.unsent, 0);
+  const inDoubt = hold.mail.reduce((sum, one) => sum + one.in_doubt, 0);
+  const release = async (form: FormData): Promise<void> => {
+    await api.call('endHold', { body: { except_in_doubt: form.get('except_in_doubt') !== null } });
+    await Promise.all([reload('getStatus'), reload('getHold')]);
+    setOpen(false);
+  };
+  return (
+    <Verdict
+      tone="wait"
+      title="The installation is on hold after a restore"
+      action={
+        <Button look="primary" onClick={() => setOpen(true)}>
+          Release…
+        </Button>
+      }
+    >
+      <p>
+        It accepts mail and sends none. A release sends to {unsent.toLocaleString()} recipients and{' '}
+        {hold.webhooks.toLocaleString()} webhook deliveries; {inDoubt.toLocaleString()} recipients
+        may have got their email before the loss.
+      </p>
+      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Release the installation?">
+        <ActionForm action="Release" send={release}>
+          <label className="flex items-center gap-2 text-sm">
+            <input type="checkbox" name="except_in_doubt" defaultChecked />
+            Keep recipients in doubt on hold in the queue
+          </label>
+        </ActionForm>
+      </Dialog>
+    </Verdict>
+  );
+}
+
+function ReturnPathHost(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const [isOpen, setOpen] = useState(false);
+  const host = useQuery(api.query('getReturnPathHost')).data;
+  if (host === undefined) return null;
+  const send = async (form: FormData): Promise<void> => {
+    await api.call('setReturnPathHost', { body: { name: textOf(form, 'name') } });
+    await Promise.all([reload('getReturnPathHost'), reload('listAuditEvents')]);
+    setOpen(false);
+  };
+  return (
+    <Card
+      title="Host for bounces"
+      about="The MX records of send.DOMAIN of all domains name it."
+      actions={
+        <Button size="small" onClick={() => setOpen(true)}>
+          Change the host
+        </Button>
+      }
+      footer={host.name !== null && <LastChange of={host.name} />}
+    >
+      <p className="text-sm">
+        <span className="font-mono text-xs break-all">{host.name ?? 'not set yet'}</span>
+        <span className="block text-muted">
+          Names of the nodes: {host.node_names.join(', ') || 'none'}
+        </span>
+      </p>
+      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change the host for bounces">
+        <ActionForm action="Save" send={send}>
+          <p>Verified domains have 72 hours to publish the new host.</p>
+          <Field
+            label="Host"
+            name="name"
+            defaultValue={host.name ?? ''}
+            placeholder="mail.example.com"
+            autoComplete="off"
+            required
+          />
+        </ActionForm>
+      </Dialog>
+    </Card>
+  );
+}
+
+function Retention(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const [isOpen, setOpen] = useState(false);
+  const state = useQuery(api.query('getRetention')).data;
+  if (state === undefined) return null;
+  const confirm = async (): Promise<void> => {
+    await api.call('confirmRetention');
+    await reload('getRetention');
+    setOpen(false);
+  };
+  const isWaiting = state.waiting.length > 0 || state.held_until !== null;
+  return (
+    <Card
+      title="How long mail is kept"
+      about={
+        <HandbookLink page="configuration#how-long-mail-is-kept">
+          Variables and projects
+        </HandbookLink>
+      }
+      actions={
+        isWaiting && (
+          <Button size="small" look="danger" onClick={() => setOpen(true)}>
+            Remove what is due…
+          </Button>
+        )
+      }
+    >
+      <RetentionFacts state={state} />
+      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Remove all mail that is due?">
+        <ActionForm action="Remove" look="danger" send={confirm}>
+          <p>All due mail is removed within ten minutes. This cannot be undone.</p>
+        </ActionForm>
+      </Dialog>
+    </Card>
+  );
+}
+
+function RetentionFacts({ state }: { state: RetentionState }): ReactNode {
+  return (
+    <div className="space-y-1 text-sm">
+      <p>
+        Content {kept(state.content)}, emails with their timeline {kept(state.metadata)}. A project
+        may have shorter periods.
+      </p>
+      {state.ran_at !== null && (
+        <p className="text-muted">
+          Last looked for due mail <Time at={state.ran_at} />.
+        </p>
+      )}
+      {state.held_until !== null && (
+        <p className="text-wait">
+          Paused until <Time at={state.held_until} />, because the clock of the database moved by{' '}
+          {inWords(Math.abs(state.clock_moved_s ?? 0))}.
+        </p>
+      )}
+      {state.waiting.length > 0 && (
+        <p className="text-wait">
+          {state.waiting.length} due weeks are removed on later days, a tenth of all a day.
+        </p>
+      )}
+    </div>
+  );
+}
+
+const kept = (period: string): string =>
+  period === 'ever' ? 'is kept for ever' : `is kept for ${period}`;
+
+function Blocks(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const [failure, setFailure] = useState<string | null>(null);
+  const blocks = useQuery(api.query('listProviderBlocks')).data?.data ?? [];
+  if (blocks.length === 0) return null;
+  const probe = async ({ provider }: ProviderBlock): Promise<void> => {
+    setFailure(null);
+    await api
+      .call('probeProvider', { path: { provider } })
+      .catch((error: unknown) => setFailure(sentenceOf(error)));
+    await reload('listProviderBlocks');
+  };
+  return (
+    <Card
+      title="Providers that refuse this installation"
+      tone="bad"
+      wide={
+        <Table
+          label="Provider blocks"
+          rows={blocks}
+          keyOf={({ provider, subject }) => `${provider} ${subject}`}
+          columns={[
+            { title: 'Provider', cell: ({ provider }) => provider },
+            {
+              title: 'Refuses',
+              cell: ({ subject, reply }) => (
+                <span className="break-words">
+                  {subject}
+                  <span className="block font-mono text-xs text-muted">{reply}</span>
+                </span>
+              ),
+            },
+            {
+              title: 'Since',
+              isWide: true,
+              cell: ({ since }) => (since === null ? '–' : <Time at={since} />),
+            },
+            {
+              title: 'Next try',
+              isWide: true,
+              isNumber: true,
+              cell: ({ next_probe_in_s: seconds }) =>
+                seconds === null ? 'under way' : `in ${inWords(seconds)}`,
+            },
+            {
+              title: '',
+              isNumber: true,
+              cell: (block) => (
+                <Button
+                  size="small"
+                  aria-label={`Try ${block.provider} now`}
+                  onClick={() => void probe(block)}
+                >
+                  Try now
+                </Button>
+              ),
+            },
+          ]}
+        />
+      }
+    >
+      {failure !== null && (
+        <p role="alert" className="text-sm text-bad">
+          {failure}
+        </p>
+      )}
+    </Card>
+  );
+}
+
+/** Sessions that were refused because TLS was not as the receiver's policy requires. */
+function TlsFailures(): ReactNode {
+  const api = useApi();
+  const results = useQuery(api.query('listTlsResults', { query: { days: 7 } })).data?.data ?? [];
+  const failed = results.filter(({ result }) => result !== 'success');
+  if (failed.length === 0) return null;
+  return (
+    <Card
+      title="TLS that failed in 7 days"
+      about={<HandbookLink page="transport-security">How TLS is checked</HandbookLink>}
+      wide={
+        <Table
+          label="TLS failures"
+          rows={failed}
+          keyOf={({ day, domain, policy, result }) => `${day} ${domain} ${policy} ${result}`}
+          columns={[
+            { title: 'Day', cell: ({ day }) => day },
+            { title: 'Domain', cell: ({ domain }) => <span className="break-all">{domain}</span> },
+            { title: 'Result', cell: ({ result }) => result },
+            {
+              title: 'Sessions',
+              isNumber: true,
+              cell: ({ sessions }) => sessions.toLocaleString(),
+            },
+          ]}
+        />
+      }
+    />
+  );
+}

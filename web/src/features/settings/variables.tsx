@@ -1,0 +1,84 @@
+/** The variables of the service, in groups: what is set on this node, and what has its default. */
+import { useQuery } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import type { Variable } from '../../../../sdk/src/api.ts';
+import { useApi } from '../../api/scope.ts';
+import { Card } from '../../ui/card.tsx';
+import { INPUT } from '../../ui/field.tsx';
+import { HandbookLink } from '../../ui/handbook-link.tsx';
+import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { groupsOf } from './variable-groups.ts';
+
+export function Variables(): ReactNode {
+  const api = useApi();
+  const variables = useQuery(api.query('listVariables'));
+  const [find, setFind] = useState('');
+  const [isOnlySet, setOnlySet] = useState(false);
+  const all = variables.data?.data ?? [];
+  const shown = isOnlySet ? all.filter(({ is_set: isSet }) => isSet) : all;
+  const groups = groupsOf(shown, find);
+  return (
+    <Card
+      title="Variables"
+      about="Set in the environment of the service or in letterhaus.env. A change takes effect with the next start."
+      wide={
+        <>
+          <div className="flex flex-wrap items-center gap-3 border-b border-line px-(--page-x) py-3">
+            <input
+              type="search"
+              aria-label="Find a variable"
+              placeholder="Find a variable"
+              value={find}
+              onChange={({ target }) => setFind(target.value)}
+              className={`${INPUT} max-w-80`}
+            />
+            <label className="flex items-center gap-2 text-sm">
+              <input
+                type="checkbox"
+                checked={isOnlySet}
+                onChange={({ target }) => setOnlySet(target.checked)}
+              />
+              Only what is set
+            </label>
+          </div>
+          {variables.isPending && <RowsSkeleton />}
+          {variables.isError && (
+            <Problem error={variables.error} retry={() => void variables.refetch()} />
+          )}
+          {variables.isSuccess && groups.length === 0 && (
+            <p className="px-(--page-x) py-4 text-sm text-muted">No such variable.</p>
+          )}
+          {groups.map(({ title, section, variables: ofGroup }) => (
+            <section key={title} aria-label={title} className="border-line not-first:border-t">
+              <h3 className="flex flex-wrap items-baseline gap-x-3 px-(--page-x) pt-3 text-sm font-semibold">
+                {title}
+                {section !== '' && (
+                  <span className="font-normal">
+                    <HandbookLink page={`configuration#${section}`}>What they mean</HandbookLink>
+                  </span>
+                )}
+              </h3>
+              <dl className="px-(--page-x) pt-1 pb-3 text-sm">
+                {ofGroup.map((one) => (
+                  <div key={one.name} className="grid gap-x-4 py-1 md:grid-cols-2">
+                    <dt className="font-mono text-xs leading-5 break-all">{one.name}</dt>
+                    <dd className="min-w-0">
+                      <Value variable={one} />
+                    </dd>
+                  </div>
+                ))}
+              </dl>
+            </section>
+          ))}
+        </>
+      }
+    />
+  );
+}
+
+function Value({ variable }: { variable: Variable }): ReactNode {
+  const { is_set: isSet, is_hidden: isHidden, value } = variable;
+  if (!isSet) return <span className="text-muted">default</span>;
+  if (isHidden) return <span>set, not shown</span>;
+  return <span className="font-mono text-xs leading-5 break-all">{value}</span>;
+}
