@@ -13,6 +13,8 @@ import {
   buildDashboard,
   goToLive,
   isOfEvents,
+  openPage,
+  type OpenPage,
   signedIn,
   takePage,
   visit,
@@ -213,17 +215,20 @@ test('pages whose session is ended elsewhere stop sending requests, and continue
     if (response.status() === 401) refused.push(new URL(response.url()).pathname);
   });
   const waiting = new Set<Request>();
-  let listed = 0;
+  const read = { '/v1/emails': 0, '/v1/domains': 0, '/v1/webhooks': 0 };
   page.on('request', (request) => waiting.add(request));
   page.on('requestfinished', (request) => {
     waiting.delete(request);
-    if (request.url().includes('/v1/emails?')) listed += 1;
+    const { pathname } = new URL(request.url());
+    if (pathname in read) read[pathname as keyof typeof read] += 1;
   });
   page.on('requestfailed', (request) => waiting.delete(request));
   await goToLive(page, `${HOME}/emails`);
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
-  // The list is read once more when the events begin. Else one of these would be refused as well.
-  await waitFor(() => listed === 2, { what: 'the list to be read again' });
+  // What is shown is read once more when the events begin. Else one of these would be refused as well.
+  await waitFor(() => Object.values(read).every((count) => count === 2), {
+    what: 'everything to be read again',
+  });
   const others = () => [...waiting].filter((request) => !isOfEvents(request));
   await waitFor(() => others().length === 0, { what: 'all responses but the event stream' });
   assert.equal((await member.request('DELETE', '/v1/session')).status, 200);
@@ -235,10 +240,20 @@ test('pages whose session is ended elsewhere stop sending requests, and continue
   assert.equal(page.url(), `${HOME}/emails`);
 });
 
+/** A page of a tab in the background has no event stream, which would notice the end of the session at once. */
+async function openHidden(member: ApiBrowser): Promise<OpenPage> {
+  const open = await openPage(browser, service);
+  await open.page.context().addCookies(signedIn(service, member));
+  await open.page.addInitScript(
+    `Object.defineProperty(document, 'hidden', { configurable: true, get: () => true })`,
+  );
+  return open;
+}
+
 test('a change in a page that was signed out is refused with what to do, and stays typed', async () => {
   const member = new ApiBrowser(service);
   assert.equal((await member.signIn(OWNER)).status, 200);
-  await using open = await takePage(browser, service, { cookies: signedIn(service, member) });
+  await using open = await openHidden(member);
   const { page } = open;
   await page.goto(`${HOME}/projects`);
   await page.getByRole('button', { name: 'Create a project' }).click();
@@ -265,7 +280,7 @@ test('another member who signs in over a page gets a page of their own', async (
   const token = tokenOf(invited.body.url);
   const { password } = OWNER;
   await new ApiBrowser(service).post('/v1/invitations/accept', { token, name: 'Vi', password });
-  await using open = await takePage(browser, service, { cookies: signedIn(service, member) });
+  await using open = await openHidden(member);
   const { page } = open;
   await page.goto(`${HOME}/suppressions`);
   await page.getByRole('button', { name: 'Add an address' }).click();

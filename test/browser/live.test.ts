@@ -93,12 +93,12 @@ test('a list that is open while a burst arrives has every email, and counts them
   await heightOf(61);
   const newRows = page.getByRole('button', { name: / new$/ });
 
-  await sendMany('Burst', 130);
-  await newRows.filter({ hasText: /^130 new$/ }).click();
-  await heightOf(191);
+  await sendMany('Burst', 1_000);
+  await newRows.filter({ hasText: /^1,000 new$/ }).click();
+  await heightOf(1_061);
   await eventually(async () => {
     const subjects = await subjectsIn(page);
-    const missing = ['Oldest', ...numbered('Before', 60), ...numbered('Burst', 130)].filter(
+    const missing = ['Oldest', ...numbered('Before', 60), ...numbered('Burst', 1_000)].filter(
       (subject) => !subjects.includes(subject),
     );
     assert.deepEqual(missing, []);

@@ -4,8 +4,6 @@ import { Link, useSearch } from '@tanstack/react-router';
 import { CircleAlert, CircleCheck, Hourglass, Scale } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';
 import type { Stats } from '../../../../sdk/src/api.ts';
-import { useEvents } from '../../api/live.ts';
-import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { useMay } from '../../ui/allowed.tsx';
 import { Choices } from '../../ui/choices.tsx';
@@ -34,18 +32,12 @@ const DIMENSIONS = [
 ] as const;
 type Dimension = (typeof DIMENSIONS)[number][0];
 
-/** Three requests with each refresh, also on a service that sends all the time. */
-const STATS_EVERY_MS = 20_000;
-
 export function OverviewScreen(): ReactNode {
-  const api = useApi();
-  const reload = useReload();
   const { range: chosen, by: chosenBy } = useSearch({ from: ROUTE });
   const rangeName =
     chosen !== undefined && chosen in RANGES ? (chosen as keyof typeof RANGES) : '24h';
   const range = RANGES[rangeName];
   const by = DIMENSIONS.find(([name]) => name === chosenBy)?.[0] ?? 'domain';
-  useEvents(api.scope, () => void reload('getStats'), { everyMs: STATS_EVERY_MS });
   const stats = useStats(range);
   const split = useStats(range, { by });
   const before = useStats(range, { isBefore: true });
