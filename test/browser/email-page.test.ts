@@ -104,6 +104,8 @@ test('the webhooks of an email are on its page, and lead to their delivery', asy
   await page.goto(pathOf(id));
   await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
   await assertGood(page);
+  await page.getByText('1 of 1 events received').waitFor();
+  await page.getByText(hook.url).click();
   await page.getByRole('link', { name: 'email.delivered' }).click();
   await page.waitForURL(`**/webhooks/${webhook.id}?delivery=*`);
   const delivery = page.getByRole('dialog', { name: 'Delivery' });
@@ -223,4 +225,91 @@ test('the preview is light or dark as the member chooses, regardless of the brow
     await frame.getByText('Dark styles').waitFor();
     await frame.getByText('Light styles').waitFor({ state: 'hidden' });
   }
+});
+
+test('the recipients are grouped by reason, and each has its attempts, also for the keyboard', async () => {
+  const to = ['delivered@simulator.test', 'bounced+a@simulator.test', 'bounced+b@simulator.test'];
+  const id = await send({ to, subject: 'For three', attachments: [] });
+  await service.waitForStatus(id, 'bounced');
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(pathOf(id));
+  const verdict = { name: 'Bounced for 2 of 3 recipients: the mailbox does not exist' };
+  await page.getByRole('heading', verdict).waitFor();
+  await page.getByRole('heading', { name: 'Bounced, 2 recipients' }).waitFor();
+  await page.getByText('1 of 3 delivered').waitFor();
+  await page.getByRole('button', { name: 'delivered@simulator.test', pressed: false }).focus();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/recipient=delivered/);
+  const attempts = page.getByRole('region', { name: 'Attempts' });
+  await attempts.getByText('delivered@simulator.test').waitFor();
+  await attempts.getByText(/^250 2/).waitFor();
+  await page.keyboard.press('Tab');
+  await assertGoodInAllThemes(page);
+  await page.getByRole('button', { name: 'SMTP dialogue' }).click();
+  const dialogue = page.getByRole('dialog', { name: 'SMTP dialogue, attempt 1' });
+  await dialogue.getByText(/^250 2/).waitFor();
+  await assertAccessible(page);
+  await page.keyboard.press('Escape');
+  await dialogue.waitFor({ state: 'detached' });
+  assert.deepEqual(open.complaints, []);
+});
+
+test('an email that is opened has the focus, and the list has it again afterwards', async () => {
+  await send({ subject: 'Focus first' });
+  await send({ subject: 'Focus second' });
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(`${service.url}/dashboard/${project}/test/emails`);
+  const rows = page.getByRole('list', { name: 'Emails' }).getByRole('link');
+  await rows.nth(1).waitFor();
+  const focused = page.locator(':focus');
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.getByRole('article', { name: 'Focus second' }).waitFor();
+  await eventually(async () =>
+    assert.equal(await focused.getAttribute('aria-label'), 'Focus second'),
+  );
+  await page.keyboard.press('j');
+  await page.getByRole('article', { name: 'Focus first' }).waitFor();
+  await eventually(async () => assert.equal(await focused.getAttribute('data-row'), '1'));
+  await page.keyboard.press('Escape');
+  await page.getByRole('article').waitFor({ state: 'detached' });
+  await eventually(async () => assert.equal(await focused.getAttribute('data-row'), '1'));
+});
+
+test('the case file of an email is downloaded, also about one recipient', async () => {
+  const to = ['delivered@simulator.test', 'bounced+case@simulator.test'];
+  const id = await send({ to, subject: 'Evidence' });
+  await service.waitForStatus(id, 'bounced');
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(pathOf(id));
+  await page.getByRole('button', { name: 'Download case file' }).click();
+  await page.getByLabel('Recipients', { exact: true }).selectOption('bounced+case@simulator.test');
+  await assertAccessible(page);
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Download', exact: true }).click();
+  const file = JSON.parse(await readFile(await (await saved).path(), 'utf8'));
+  assert.equal(file.object, 'case_file');
+  assert.deepEqual(file.email.to, ['bounced+case@simulator.test']);
+});
+
+test('a printed email has its dialogues, and neither list nor navigation', async () => {
+  const id = await send({ to: 'bounced+print@simulator.test', subject: 'On paper' });
+  await service.waitForStatus(id, 'bounced');
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(pathOf(id));
+  await page.getByRole('button', { name: 'SMTP dialogue' }).waitFor();
+  await page.emulateMedia({ media: 'print' });
+  await page.evaluate(`dispatchEvent(new Event('beforeprint'))`);
+  await page.getByRole('heading', { name: 'bounced+print@simulator.test, attempt 1' }).waitFor();
+  await page.getByText('550 5.1.1').nth(1).waitFor();
+  for (const hidden of ['Screens', 'Parts of the email']) {
+    await page.getByRole('navigation', { name: hidden }).waitFor({ state: 'hidden' });
+  }
+  await page.getByRole('list', { name: 'Emails' }).waitFor({ state: 'hidden' });
+  await page.evaluate(`dispatchEvent(new Event('afterprint'))`);
+  await page.emulateMedia({ media: null });
 });

@@ -248,7 +248,8 @@ test('no screen runs or embeds the content of its fields', async () => {
     [`test/emails?${search}`, first],
     ['test/overview', 'delivered within'],
     ['test/emails', first],
-    [email, 'Attempt 1, '],
+    [email, 'SMTP dialogue'],
+    [`${email}?tab=events`, 'Attempt 1, '],
     [`${email}?tab=headers`, 'X-Note'],
     [`${email}?tab=checks`, 'above 102 KB'],
     [`${email}?tab=text`, code('text')],
@@ -271,7 +272,7 @@ test('no screen runs or embeds the content of its fields', async () => {
     ['test/members', first],
     ['test/projects', last],
     ...refused.map((id, index): [string, Locator] => [
-      `live/emails/${id}`,
+      `live/emails/${id}?tab=events`,
       attemptAt(to(index * RECIPIENTS_MAX)),
     ]),
   ];
@@ -291,7 +292,7 @@ test('no screen runs or embeds the content of its fields', async () => {
   await page.getByRole('button', { name: 'webhook.test' }).first().click();
   await page.getByRole('dialog').getByText('<plaintext>').first().waitFor();
   await assertUntouched(page, 'the responses to a webhook');
-  await page.goto(`${HOME}/live/emails/${refused[0]}`);
+  await page.goto(`${HOME}/live/emails/${refused[0]}?tab=events`);
   const replies = page.getByText(/^S: 550 5\.7\.1/);
   await replies.first().waitFor({ state: 'attached' });
   await assertUntouched(page, 'what a mail server replied');

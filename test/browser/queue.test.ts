@@ -73,10 +73,10 @@ test('the page of an email says why it waits, and leads to the queue of its prov
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/test/emails/${id}`);
-  await page.getByText('On hold.', { exact: true }).waitFor();
+  await page.getByRole('heading', { name: 'Queued: on hold' }).waitFor();
   await page.getByText('simulator.letterhaus.invalid').waitFor();
   await assertAccessible(page);
-  await page.getByRole('link', { name: 'Queue of simulator' }).click();
+  await page.getByRole('link', { name: 'simulator in the queue' }).click();
   await page.getByRole('heading', { name: 'simulator' }).waitFor();
   await page.getByText('Test emails are simulated').waitFor();
 });

@@ -21,9 +21,12 @@ type Props = {
   events: UseQueryResult<TimelineEventList>;
   /** undefined while it loads */
   diagnosis: Diagnosis | undefined;
+  /** The verdict says why this recipient waits. */
+  isInVerdict: boolean;
 };
 
-export function AttemptsCard({ email, recipient, events, diagnosis }: Props): ReactNode {
+export function AttemptsCard(props: Props): ReactNode {
+  const { email, recipient, events, diagnosis, isInVerdict } = props;
   const [isDialogueOpen, setDialogueOpen] = useState(false);
   const navigate = useNavigate();
   const { attempt: asked } = useSearch({ from: ROUTE });
@@ -65,7 +68,7 @@ export function AttemptsCard({ email, recipient, events, diagnosis }: Props): Re
           <Reply attempt={chosen} recipient={recipient} />
         </>
       )}
-      <Diagnosed recipient={recipient} diagnosis={diagnosis} />
+      <Diagnosed recipient={recipient} diagnosis={diagnosis} isInVerdict={isInVerdict} />
       {chosen !== null && isDialogueOpen && (
         <DialogueDrawer
           attempt={chosen}
@@ -129,16 +132,14 @@ function Reply({ attempt, recipient }: { attempt: Attempt; recipient: Recipient 
 function Diagnosed({
   recipient,
   diagnosis,
-}: {
-  recipient: Recipient;
-  diagnosis: Diagnosis | undefined;
-}): ReactNode {
+  isInVerdict,
+}: Pick<Props, 'recipient' | 'diagnosis' | 'isInVerdict'>): ReactNode {
   const found = diagnosis?.recipients.find(({ address }) => address === recipient.address);
   if (!diagnosis || !found) return null;
   const { held_by: held, route } = found;
   return (
     <>
-      {held && (
+      {held && !isInVerdict && (
         <DelayReason
           delay={held}
           provider={route?.provider ?? null}

@@ -3,29 +3,13 @@ import { Link } from '@tanstack/react-router';
 import { CircleAlert, Hourglass } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Diagnosis } from '../../../../../sdk/src/api.ts';
+import { LIMITS } from './limits.ts';
 import { useApi } from '../../../api/scope.ts';
 import { Time } from '../../../ui/time.tsx';
 
 type RecipientDiagnosis = Diagnosis['recipients'][number];
 type Delay = NonNullable<RecipientDiagnosis['held_by']>;
 type Route = NonNullable<RecipientDiagnosis['route']>;
-
-const LIMITS: Readonly<Record<Delay['limit'], string>> = {
-  attempt: 'Being delivered',
-  database: 'Waiting for the database',
-  hold: 'On hold',
-  pause: 'Sending domain paused',
-  sender: 'Waiting for the sending domain',
-  signing_key: 'Waiting for the DKIM key',
-  schedule: 'Scheduled',
-  retry: 'Waiting for the next attempt',
-  suspension: 'Provider suspended',
-  rate: 'Rate limit of the provider',
-  connections: 'Connection limit of the provider',
-  project: 'Waiting for its turn',
-  service: 'Waiting for the service',
-  installation: 'Service on hold',
-};
 
 export function DelayReason(props: {
   delay: Delay;

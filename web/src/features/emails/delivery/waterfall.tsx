@@ -48,7 +48,6 @@ export function Waterfall(props: {
           <button
             type="button"
             aria-pressed={attempt.number === chosen}
-            aria-label={describe(attempt)}
             title={describe(attempt)}
             onClick={() => onChoose(attempt.number)}
             className={`${ROW} rounded-md px-2 py-1 text-left hover:bg-hover ${attempt.number === chosen ? 'font-medium' : ''}`}
@@ -63,6 +62,7 @@ export function Waterfall(props: {
             <span className="min-w-16 text-right whitespace-nowrap tabular-nums">
               {inWords(attempt.durationMs / 1000)}
             </span>
+            <span className="sr-only">{describePhases(attempt)}</span>
           </button>
         </li>
       ))}
@@ -79,10 +79,14 @@ export function Waterfall(props: {
   );
 }
 
-function describe({ number, startedAt, durationMs, phases, sinceLastS }: Attempt): string {
-  const parts = phases.map(({ name, ms }) => `${NAMES[name]} ${inWords(ms / 1000)}`);
+function describePhases({ phases }: Attempt): string {
+  return phases.map(({ name, ms }) => `${NAMES[name]} ${inWords(ms / 1000)}`).join(', ');
+}
+
+function describe(attempt: Attempt): string {
+  const { number, startedAt, durationMs, sinceLastS } = attempt;
   const since = sinceLastS === null ? '' : `, ${inWords(sinceLastS)} after the one before`;
-  return `Attempt ${number}, ${absoluteTime(startedAt)}${since}: ${inWords(durationMs / 1000)} (${parts.join(', ')})`;
+  return `Attempt ${number}, ${absoluteTime(startedAt)}${since}: ${inWords(durationMs / 1000)} (${describePhases(attempt)})`;
 }
 
 /** The phases of one attempt, each on a line of its own. */

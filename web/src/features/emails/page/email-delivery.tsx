@@ -47,7 +47,13 @@ export function EmailDelivery(props: {
         <Problem error={diagnosis.error} retry={() => void diagnosis.refetch()} />
       )}
       {chosen && (
-        <AttemptsCard email={email} recipient={chosen} events={events} diagnosis={diagnosis.data} />
+        <AttemptsCard
+          email={email}
+          recipient={chosen}
+          events={events}
+          diagnosis={diagnosis.data}
+          isInVerdict={chosen === groups[0]?.recipients[0]}
+        />
       )}
       <EmailWebhooks emailId={email.id} />
       <CaseFileCard onDownload={() => open('case-file')} />

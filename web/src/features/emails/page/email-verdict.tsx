@@ -1,6 +1,6 @@
 /** The verdict at the head of an email's page: state, reason, what to do, and the one action that helps. */
 import type { ReactNode } from 'react';
-import type { Diagnosis, Email } from '../../../../../sdk/src/api.ts';
+import type { Email } from '../../../../../sdk/src/api.ts';
 import type { Scope } from '../../../api/client.ts';
 import { useScope } from '../../../api/scope.ts';
 import { absoluteTime } from '../../../lib/time.ts';
@@ -10,20 +10,17 @@ import { STATUS_LOOKS } from '../../../ui/status.tsx';
 import { Time } from '../../../ui/time.tsx';
 import { Verdict } from '../../../ui/verdict.tsx';
 import { type OpenAction, SendAgain } from './email-actions.tsx';
-import { type EmailVerdict as Judged, verdictOf } from './verdict.ts';
+import type { EmailVerdict as Judged } from './verdict.ts';
 
 export function EmailVerdict(props: {
   email: Email;
-  /** undefined while it loads */
-  diagnosis: Diagnosis | undefined;
+  verdict: Judged;
   open: OpenAction;
 }): ReactNode {
-  const { email, diagnosis, open } = props;
+  const { email, verdict, open } = props;
   const scope = useScope();
-  const verdict = verdictOf(email, diagnosis);
   const [tone, icon] = STATUS_LOOKS[verdict.status];
   const { provider, sentences } = verdict;
-  const action = <Action verdict={verdict} email={email} open={open} />;
   return (
     <Verdict
       tone={tone}
@@ -32,7 +29,7 @@ export function EmailVerdict(props: {
       action={
         (verdict.action !== null || provider !== null) && (
           <>
-            {action}
+            <Action verdict={verdict} email={email} open={open} />
             {provider !== null && (
               <ButtonLink
                 look="quiet"

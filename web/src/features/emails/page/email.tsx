@@ -1,6 +1,7 @@
 /** One email: what became of it and why, the one action that helps, its parts, and all other actions behind "…". */
 import { useQuery } from '@tanstack/react-query';
 import { useLocation, useParams, useSearch } from '@tanstack/react-router';
+import { ArrowRight } from 'lucide-react';
 import { lazy, type ReactNode, type RefObject, Suspense, useEffect, useRef } from 'react';
 import type { Email } from '../../../../../sdk/src/api.ts';
 import { useEmail } from './use-email.ts';
@@ -18,6 +19,7 @@ import { Time } from '../../../ui/time.tsx';
 import { EmailDialog, SendAgain, useEmailActions } from './email-actions.tsx';
 import { EmailDelivery } from './email-delivery.tsx';
 import { EmailVerdict } from './email-verdict.tsx';
+import { verdictOf } from './verdict.ts';
 
 const EmailContent = lazy(() =>
   importWhenOnline(() => import('./email-content.tsx')).then((screen) => ({
@@ -80,6 +82,20 @@ function useFocusThatFollows(article: RefObject<HTMLElement | null>, shownId: st
   }, [shownId]);
 }
 
+/** From whom to whom. */
+function Ways({ email }: { email: Email }): ReactNode {
+  const [first = '', ...others] = [...email.to, ...email.cc, ...email.bcc];
+  return (
+    <>
+      <span>{email.from}</span>
+      <ArrowRight size={12} aria-hidden className="mx-1 inline-block align-[-1px]" />
+      <span className="sr-only">to </span>
+      <span>{first}</span>
+      {others.length > 0 && <span> +{others.length}</span>}
+    </>
+  );
+}
+
 function Loaded({ email }: { email: Email }): ReactNode {
   const api = useApi();
   const { q } = useSearch({ from: '/$project/$environment/emails' });
@@ -92,13 +108,14 @@ function Loaded({ email }: { email: Email }): ReactNode {
     refetchInterval: ({ state }) =>
       state.data?.recipients.some(({ held_by: held }) => held !== null) ? WAIT_REFRESH_MS : false,
   });
+  const verdict = verdictOf(email, diagnosis.data);
   return (
     <>
       <PageHead
         title={email.subject === '' ? '(no subject)' : email.subject}
         about={
           <>
-            {email.from} · <Time at={email.created_at} />
+            <Ways email={email} /> · <Time at={email.created_at} />
           </>
         }
         crumb={
@@ -106,11 +123,11 @@ function Loaded({ email }: { email: Email }): ReactNode {
             Emails
           </Crumb>
         }
-        secondary={<SendAgain email={email} open={open} />}
+        secondary={verdict.action !== 'resend' && <SendAgain email={email} open={open} />}
         more={items}
       />
       <div className="px-(--page-x) pb-4">
-        <EmailVerdict email={email} diagnosis={diagnosis.data} open={open} />
+        <EmailVerdict email={email} verdict={verdict} open={open} />
       </div>
       <TabLinks label="Parts of the email" tabs={TABS} />
       {tab === 'delivery' ? (

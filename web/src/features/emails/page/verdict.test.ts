@@ -67,6 +67,7 @@ test('a limit that waiting does not end is named, with the action that ends it',
       ]),
     );
   assert.deepEqual([held('hold').action, held('sender').action], ['release', 'domain']);
+  assert.equal(held('hold').title, 'Queued: on hold');
   assert.ok(held('hold').sentences.includes('An operator put it on hold.'));
   assert.equal(held('connections').action, null);
 });

@@ -1,6 +1,7 @@
 /** What the page of an email concludes: the state, why, and the one action that helps. Pure. */
 import type { Diagnosis, Email } from '../../../../../sdk/src/api.ts';
 import { STATUS_MEANINGS } from '../../../../../src/core/statuses.ts';
+import { LIMITS } from '../delivery/limits.ts';
 import { groupRecipients, type RecipientGroup, splitAdvice } from '../delivery/recipient-groups.ts';
 
 /** The action that helps most, or null where waiting helps or nothing does. */
@@ -87,9 +88,17 @@ function reasonOf(
     const cause = 'the address is on the suppression list';
     return { cause, remedy: diagnosed?.next_step ?? null };
   }
+  const held = diagnosed?.held_by;
+  // The status says these two itself.
+  const isPlain = !held || held.limit === 'attempt' || held.limit === 'schedule';
+  if (reason === null && !isPlain) return { cause: lowered(LIMITS[held.limit]), remedy: null };
   if (reason === null) return { cause: null, remedy: STATUS_MEANINGS[status] };
   const { cause, remedy } = splitAdvice(reason.advice);
   return { cause, remedy };
+}
+
+function lowered(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
 /** The limit that the recipient waits for. The retry schedule is said by the time of the next attempt. */
