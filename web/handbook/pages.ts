@@ -69,7 +69,7 @@ function header(version: string): string {
 }
 
 const LOGO =
-  '<svg class="logo" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8"/><path d="M8 11.5h16v10H8zM8 11.5l8 6 8-6"/></svg>';
+  '<svg class="logo" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7"/><path d="M7.5 14.5 16 8l8.5 6.5V24h-17zM7.5 14.5 16 20l8.5-5.5"/></svg>';
 
 function icon(path: string): string {
   return `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${path}"/></svg>`;

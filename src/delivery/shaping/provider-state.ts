@@ -40,16 +40,26 @@ type ProviderStateFacts = {
   isUplinkDown: boolean;
 };
 
+const MINUTE_S = 60;
+const HOUR_S = 3_600;
+
+/** Says up to two minutes in seconds, and up to two hours in minutes. */
+function periodOf(seconds: number): string {
+  if (seconds < 2 * MINUTE_S) return `${seconds} s`;
+  if (seconds < 2 * HOUR_S) return `${Math.round(seconds / MINUTE_S)} min`;
+  return `${Math.round(seconds / HOUR_S)} h`;
+}
+
 /** Returns the limit of the provider that mail waits for, or null when it does not wait for the provider. */
 export function explainProviderWait(
   name: string,
   { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: ProviderStateFacts,
 ): ProviderWait | null {
   const forS = forMs === null ? null : Math.max(1, Math.round(forMs / 1000));
-  const time = forS === null ? '' : ` for another ${forS} s`;
+  const time = forS === null ? '' : ` for another ${periodOf(forS)}`;
   switch (state) {
     case 'blocked': {
-      const next = forS === null ? 'at intervals' : `in ${forS} s`;
+      const next = forS === null ? 'at intervals' : `in ${periodOf(forS)}`;
       const message = `${name} refuses all mail from an IP address of this service. One message is tried ${next}.`;
       return { limit: 'suspension', message };
     }

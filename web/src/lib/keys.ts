@@ -69,7 +69,10 @@ export function listenForKeys(): () => void {
 /** The keys as keyboards label them. */
 export function keyText(keys: string): string {
   const command = navigator.platform.startsWith('Mac') ? '⌘ ' : 'Ctrl ';
-  return keys.replace('mod+', command).replace('ArrowDown', '↓').replace('ArrowUp', '↑');
+  return keys
+    .replace(/mod\+(.)/, (_, key: string) => command + key.toUpperCase())
+    .replace('ArrowDown', '↓')
+    .replace('ArrowUp', '↑');
 }
 
 /** Fields, menus and open dialogs handle keys themselves. */

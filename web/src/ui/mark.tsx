@@ -1,4 +1,5 @@
 /** A state as a coloured word. The status of an email has StatusBadge. */
+import { CircleDashed } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Chip } from './chip.tsx';
 import type { Tone } from './tone.ts';
@@ -13,7 +14,11 @@ export function Mark({
   children: ReactNode;
 }): ReactNode {
   return (
-    <Chip tone={TONES[look] ?? (look as Tone)} isQuiet={look === 'good' || look === 'none'}>
+    <Chip
+      tone={TONES[look] ?? (look as Tone)}
+      isQuiet={look === 'good' || look === 'none'}
+      {...(look === 'none' && { icon: CircleDashed })}
+    >
       {children}
     </Chip>
   );

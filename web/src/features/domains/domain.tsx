@@ -192,9 +192,13 @@ function Record(props: { record: DomainRecord; isChecking: boolean }): ReactNode
       <h3 className="flex flex-wrap items-center gap-x-3 text-sm">
         <span className="font-semibold">{record.record}</span>
         <span className="text-muted">
-          {record.type}
-          {record.required || record.key ? '' : ', optional'}
-          {record.key && `, ${record.key} key`}
+          {[
+            record.type !== record.record && record.type,
+            !record.required && !record.key && 'optional',
+            record.key && `${record.key} key`,
+          ]
+            .filter(Boolean)
+            .join(', ')}
         </span>
         <span className="ml-auto">
           <Mark look={look}>{word}</Mark>

@@ -1,7 +1,7 @@
 /** The API log, newest first. The id in the address opens one entry. */
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { ArrowLeftRight } from 'lucide-react';
+import { ArrowLeftRight, Check, CircleX, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { ApiRequest, ApiRequestDetail } from '../../../../sdk/src/api.ts';
 import { ApiError } from '../../api/client.ts';
@@ -10,9 +10,9 @@ import { useApi } from '../../api/scope.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { Chip } from '../../ui/chip.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Drawer } from '../../ui/drawer.tsx';
-import { Mark } from '../../ui/mark.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { InlineSelect } from '../../ui/select.tsx';
 import { Code, Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
@@ -155,8 +155,23 @@ function Actor(props: {
 }
 
 function StatusOf({ status }: { status: number }): ReactNode {
-  const look = status >= 500 ? 'bad' : status >= 400 ? 'wait' : 'good';
-  return <Mark look={look}>{status}</Mark>;
+  if (status >= 500) {
+    return (
+      <Chip tone="bad" icon={CircleX}>
+        {status}
+      </Chip>
+    );
+  }
+  const isRefused = status >= 400;
+  return (
+    <Chip
+      tone={isRefused ? 'wait' : 'good'}
+      icon={isRefused ? TriangleAlert : Check}
+      isQuiet={!isRefused}
+    >
+      {status}
+    </Chip>
+  );
 }
 
 /** An entry is stored up to a second after its response. */

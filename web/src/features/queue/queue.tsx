@@ -263,6 +263,7 @@ function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
     {
       title: 'Next',
       isNumber: true,
+      isWide: true,
       cell: ({ next_due_at: at }) => <MaybeTime at={at} />,
     },
   ];

@@ -1,0 +1,198 @@
+/**
+ * Pictures of screens that come out the same every time: the same mail, one font, no moving parts, and nothing in them
+ * that depends on the time or on chance.
+ *
+ * `npm run pictures` keeps them in test/browser/pictures; test/browser/pictures.test.ts compares.
+ */
+import type { Page } from 'playwright-core';
+import { PNG } from 'pngjs';
+import { memberOf, ownerOf } from './browser.ts';
+import type { TestBrowser } from './chromium.ts';
+import { openPage, signedIn } from './dashboard.ts';
+import type { Service } from './service.ts';
+
+export type Picture = { name: string; png: Buffer };
+
+/** Delivers nothing, so that mail waits, and knows nothing of the machine. */
+export const PICTURED = {
+  database: 'own',
+  args: ['--only', 'api', '--workers', '1'],
+  env: { LETTERHAUS_HOSTNAME: 'mail.acme.test', LETTERHAUS_STORAGE_MAX_MB: '10000' },
+} as const;
+
+const SIZES = {
+  desk: { width: 1440, height: 900 },
+  phone: { width: 390, height: 844 },
+} as const;
+
+type Look = { size: keyof typeof SIZES; theme: 'light' | 'dark' };
+
+/** In the light every screen is pictured on a desk; the dark and the phone have those with the most parts. */
+const LOOKS: readonly (Look & { only?: readonly string[] })[] = [
+  { size: 'desk', theme: 'light' },
+  { size: 'desk', theme: 'dark', only: ['queue', 'domain', 'templates', 'sign-in'] },
+  { size: 'phone', theme: 'light', only: ['queue', 'domain', 'api-keys', 'members', 'sign-in'] },
+];
+
+/** Arguments of Chromium with which text is drawn alike on all machines. */
+export const DRAWN_ALIKE = [
+  '--font-render-hinting=none',
+  '--disable-lcd-text',
+  '--force-color-profile=srgb',
+  '--hide-scrollbars',
+];
+
+/** Screens by name: the path within the environment, and text that is there when the screen is complete. */
+function screensOf({ domain }: Filled): Record<string, readonly [path: string, shown: string]> {
+  return {
+    queue: ['queue', 'In delivery'],
+    provider: ['queue?provider=mail.harbour.example', 'Settings in effect'],
+    domains: ['domains', 'acme.test'],
+    domain: [`domains/${domain}`, 'DNS records'],
+    'api-keys': ['api-keys', 'Newsletter'],
+    members: ['members', 'Second factor'],
+    suppressions: ['suppressions', 'kim@lagoon.example'],
+    'api-log': ['api-log', '/v1/emails'],
+    projects: ['projects', 'Limits of'],
+    templates: ['templates', 'Password reset'],
+    'no-templates': ['templates?q=nothing', 'No matching templates'],
+  };
+}
+
+/** Fills a service that was started as PICTURED, and pictures its screens. */
+export async function takePictures(browser: TestBrowser, service: Service): Promise<Picture[]> {
+  const filled = await fill(service);
+  const pictures: Picture[] = [];
+  for (const { size, theme, only } of LOOKS) {
+    await using open = await openPage(browser, service, {
+      viewport: SIZES[size],
+      colorScheme: theme,
+      reducedMotion: 'reduce',
+      timezoneId: 'UTC',
+    });
+    const { page } = open;
+    const isTaken = (name: string): boolean => only === undefined || only.includes(name);
+    const take = async (name: string): Promise<void> => {
+      await settle(page);
+      const png = small(await page.screenshot({ animations: 'disabled', caret: 'hide' }));
+      pictures.push({ name: `${name}-${size}-${theme}`, png });
+    };
+    await page.goto(`${service.url}/dashboard/sign-in`);
+    await page.getByLabel('Email').waitFor();
+    await take('sign-in');
+    await page.context().addCookies(filled.cookies);
+    for (const [name, [path, shown]] of Object.entries(screensOf(filled))) {
+      if (!isTaken(name)) continue;
+      await page.goto(`${service.url}/dashboard/${filled.project}/test/${path}`);
+      await page.getByText(shown).filter({ visible: true }).first().waitFor();
+      await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+      await take(name);
+    }
+  }
+  return pictures;
+}
+
+/** The browser writes quickly, and a fifth more. */
+function small(png: Buffer): Buffer {
+  return PNG.sync.write(PNG.sync.read(png), {
+    deflateLevel: 9,
+    deflateStrategy: 0,
+    filterType: 0,
+    colorType: 2,
+  });
+}
+
+/**
+ * Waits for fonts, then replaces what differs from run to run. The monospaced font is that of the system, so texts in
+ * it are drawn in the font of the service.
+ */
+async function settle(page: Page): Promise<void> {
+  await page.evaluate(`document.fonts.ready.then(() => {})`);
+  await page.evaluate(`(() => {
+    const style = new CSSStyleSheet();
+    style.replaceSync(':root { --font-mono: "Geist Variable" !important } code, kbd, pre, .font-mono { font-family: "Geist Variable" !important }');
+    document.adoptedStyleSheets = [style];
+    for (const time of document.querySelectorAll('time')) time.textContent = '5 min ago';
+    for (const version of document.querySelectorAll('[data-version]')) version.textContent = '1.0.0';
+    document.activeElement?.blur();
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const patterns = [
+      [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '01990000-0000-7000-8000-000000000000'],
+      [/lh_(live|test)_\\S+/g, 'lh_$1_…0000'],
+      [/127\\.0\\.0\\.1:\\d+/g, '127.0.0.1:8080'],
+      [/p=[A-Za-z0-9+\\/=]{40,}/g, 'p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A'],
+      [/\\d+ left, resets in [\\w ]+/g, '79 left, resets in 1 min'],
+      [/another \\d+ (s|min|h)/g, 'another 60 min'],
+      [/lh(\\d)-[0-9a-f]{8}/g, 'lh$1-00000000'],
+      [/\\d+ (KB|MB) used/g, '4 MB used'],
+    ];
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      for (const [pattern, fixed] of patterns) {
+        if (pattern.test(node.nodeValue)) node.nodeValue = node.nodeValue.replace(pattern, fixed);
+      }
+    }
+  })()`);
+}
+
+type Filled = {
+  project: string;
+  domain: string;
+  cookies: ReturnType<typeof signedIn>;
+};
+
+/** Mail that waits, and at least one row for every screen. */
+async function fill(service: Service): Promise<Filled> {
+  const owner = await ownerOf(service);
+  await memberOf(service, owner, 'viewer');
+  await owner.post('/v1/invitations', { email: 'sam@acme.test', role: 'developer' });
+  const project = String((await owner.get('/v1/session')).body.projects[0].id);
+  await fillQueue(service);
+  const make = (path: string, body: unknown) => service.request('POST', path, { body });
+  for (const [address, reason] of [
+    ['jo@harbour.example', 'hard_bounce'],
+    ['kim@lagoon.example', 'complaint'],
+    ['lea@quay.example', 'unsubscribe'],
+    ['max@pier.example', 'manual'],
+  ] as const) {
+    await make('/v1/suppressions', { address, reason });
+  }
+  for (const name of ['Order shipped', 'Password reset']) {
+    const made = await make('/v1/templates', { name, subject: name, html: `<p>${name}</p>` });
+    if (name === 'Order shipped') await make(`/v1/templates/${made.body.id}/publish`, {});
+  }
+  await make('/v1/emails', { from: 'nobody' });
+  await make('/v1/emails', { from: 'shop@elsewhere.example', to: 'jo@harbour.example', text: 'x' });
+  const scope = { 'letterhaus-project': project, 'letterhaus-environment': 'test' };
+  await owner.post(
+    '/v1/api-keys',
+    { name: 'Newsletter', permission: 'sending_access', allowed_recipients: ['acme.test'] },
+    scope,
+  );
+  const domain = await make('/v1/domains', { name: 'news.example' });
+  return { project, domain: String(domain.body.id), cookies: signedIn(service, owner) };
+}
+
+const QUEUED: readonly (readonly [provider: string, count: number, state: string])[] = [
+  ['mail.harbour.example', 9, 'open'],
+  ['mail.lagoon.example', 5, 'suspended'],
+  ['mx.quay.example', 4, 'slowed'],
+  ['mx.pier.example', 3, 'full'],
+];
+
+async function fillQueue(service: Service): Promise<void> {
+  for (const [provider, count, state] of QUEUED) {
+    for (let index = 0; index < count; index += 1) {
+      const id = await service.send({ to: `reader${index}@${provider}` });
+      await service.sql(`update queue set provider = $2 where email_id = $1`, [id, provider]);
+    }
+    await service.sql(
+      `insert into providers (node, provider, state, until, connections_max, connections_open, updated_at)
+       select id, $1, $2, app_now() + interval '1 hour', 20, 20, app_now() from nodes
+           on conflict do nothing`,
+      [provider, state],
+    );
+  }
+  const hold = { provider: 'mail.harbour.example' };
+  await service.request('POST', '/v1/queue/hold', { body: hold });
+}
