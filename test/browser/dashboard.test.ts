@@ -383,10 +383,13 @@ test('a webhook is added with its secret, and a test event is among its deliveri
   await page.getByRole('link', { name: 'https://hooks.example.org/email' }).click();
   await page.getByRole('button', { name: 'Send a test event' }).click();
   await page.getByRole('button', { name: 'Send', exact: true }).click();
-  await page.getByRole('region', { name: 'Deliveries' }).getByRole('button').first().click();
+  await page.getByRole('dialog').getByText('no response').waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('group', { name: 'Rows' }).getByRole('button').first().click();
   await page.getByRole('dialog', { name: 'Delivery' }).getByText('"created_at"').waitFor();
   await page.keyboard.press('Escape');
-  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByRole('button', { name: 'More actions' }).click();
+  await page.getByRole('menuitem', { name: 'Remove' }).click();
   await page.getByRole('button', { name: 'Remove webhook' }).click();
   await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
 });

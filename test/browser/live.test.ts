@@ -137,7 +137,7 @@ test('a page whose session ends keeps what was typed below a form to sign in', a
   await page.getByText('After signing in again').waitFor();
 });
 
-test('a failing webhook shows the response of its receiver on its page, grouped, and on each delivery', async () => {
+test('two clicks from the overview lead to why a webhook fails, and its deliveries are replayed', async () => {
   await using receiver = await startReceiver({
     status: 500,
     body: '{"error": "no such table: orders"}',
@@ -147,17 +147,36 @@ test('a failing webhook shows the response of its receiver on its page, grouped,
   await receiver.waitForCount(2);
   await using open = await takePage(browser, service, { cookies: signedIn(service, owner) });
   const { page } = open;
-  await page.goto(`${HOME}/webhooks/${body.id}`);
-  const failure = page.getByRole('region', { name: 'Failures' }).getByRole('button');
-  await failure.filter({ hasText: '500 {"error": "no such table: orders"}' }).waitFor();
-  await page
-    .getByRole('region', { name: 'Deliveries' })
-    .getByText('500 {"error": "no such table: orders"}')
-    .first()
-    .waitFor();
+  await page.goto(`${HOME}/overview`);
+  await page.getByRole('link', { name: 'Webhooks' }).first().click();
+  await page.getByRole('link', { name: receiver.url }).click();
+  const why = /^Failing since .*: the receiver answers 500, “no such table: orders”/;
+  await page.getByRole('heading', { name: why }).waitFor();
+  const failure = page.getByRole('region', { name: 'Failures', exact: true }).getByRole('button');
+  await failure.filter({ hasText: 'no such table: orders' }).waitFor();
   await assertGoodInAllThemes(page);
   await failure.click();
-  await page.getByRole('dialog', { name: 'Delivery' }).getByText('no such table').first().waitFor();
+  const delivery = page.getByRole('dialog', { name: 'Delivery' });
+  await delivery.getByText('no such table').first().waitFor();
+  await assertGoodInAllThemes(page);
+  await page.keyboard.press('Escape');
+
+  const rows = page.getByRole('group', { name: 'Rows' });
+  await page.getByLabel('Recipient, or id').fill('delivered@simulator.test');
+  await page.keyboard.press('Enter');
+  await page.getByLabel('Response').selectOption('5xx: server error');
+  await rows.getByText('delivered@simulator.test').first().waitFor();
+  receiver.behaviour = 200;
+  await rows.getByLabel('Select all shown').check();
+  await assertGoodInAllThemes(page);
+  await page.getByRole('button', { name: 'Replay 2' }).click();
+  await page.getByRole('status').getByText('2 deliveries are queued.').waitFor();
+  await page.getByRole('heading', { name: 'No matching deliveries' }).waitFor();
+  await page.getByRole('button', { name: 'Clear filter' }).click();
+  await rows.getByText('200').first().waitFor();
+  await page
+    .getByRole('heading', { name: 'Working: every attempt of the last 24 hours' })
+    .waitFor();
   await service.request('DELETE', `/v1/webhooks/${body.id}`);
 });
 

@@ -56,24 +56,30 @@ test('a failing webhook is shown, and its failed events are replayed', async () 
   const [failed] = await receiver.waitForCount(1);
   verified(secret, failed!);
   await page.getByRole('button', { name: 'Enable' }).waitFor();
-  await page.getByRole('link', { name: 'Failed' }).click();
-  await page.getByRole('region', { name: 'Deliveries' }).getByText('failed').waitFor();
+  await page.getByText('The receiver answers 410').waitFor();
+  await page.getByLabel('Status').selectOption('Failed');
+  const rows = page.getByRole('group', { name: 'Rows' });
+  await rows.getByText('delivered@simulator.test').waitFor();
+  await rows.getByText('failed').waitFor();
   await assertGood(page);
 
   receiver.behaviour = 200;
   await page.getByRole('button', { name: 'Enable' }).click();
-  await page.getByText('enabled').waitFor();
-  await page.getByRole('button', { name: 'email.delivered' }).click();
+  await page.getByText('enabled', { exact: true }).waitFor();
+  await rows.getByRole('button', { name: 'email.delivered' }).click();
   const delivery = page.getByRole('dialog', { name: 'Delivery' });
   await delivery.getByText('410').first().waitFor();
   await delivery.getByRole('button', { name: 'Replay' }).click();
   await delivery.waitFor({ state: 'detached' });
   await receiver.waitForCount(2);
   assert.equal(new Set(receiver.ids()).size, 1, 'the same id');
-  await page.getByRole('link', { name: 'All', exact: true }).click();
-  await page.getByText('1 of the latest 1 succeeded').waitFor();
+  await page.getByLabel('Status').selectOption('All');
+  await page
+    .getByRole('heading', { name: 'Working: every attempt of the last 24 hours' })
+    .waitFor();
 
-  await page.getByRole('button', { name: 'Replay events' }).click();
+  await page.getByRole('button', { name: 'More actions' }).click();
+  await page.getByRole('menuitem', { name: 'Replay events' }).click();
   await page.getByLabel('Events', { exact: true }).selectOption('All events');
   await assertGood(page);
   await page.getByRole('dialog').getByRole('button', { name: 'Replay events' }).click();
@@ -89,23 +95,42 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf(`webhooks/${webhook.id}`));
-  await page.getByRole('button', { name: 'Edit' }).click();
+  const choose = async (action: string): Promise<void> => {
+    await page.getByRole('button', { name: 'More actions' }).click();
+    await page.getByRole('menuitem', { name: action }).click();
+  };
+  await choose('Edit');
   await page.getByLabel('URL').fill(`${receiver.url}/second`);
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { name: `${receiver.url}/second` }).waitFor();
 
-  await page.getByRole('button', { name: 'Rotate secret' }).click();
+  await choose('Rotate secret');
   await page.getByRole('dialog').getByRole('button', { name: 'Rotate secret' }).click();
   const secret = (await page.getByText(/^whsec_/).textContent())!;
   await page.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('button', { name: 'Send a test event' }).click();
+  await page.getByLabel('Event', { exact: true }).last().selectOption('email.bounced, an example');
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   const [received] = await receiver.waitForCount(1);
-  assert.equal(received!.path, '/second');
+  assert.deepEqual([received!.path, received!.event.type], ['/second', 'email.bounced']);
   verified(secret, received!);
   verified(webhook.signing_secret, received!);
+  await page.getByRole('dialog').getByText('200').waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
 
-  await page.getByRole('button', { name: 'Disable' }).click();
+  await choose('Check a signature');
+  await page.getByLabel('Headers').fill(JSON.stringify(received!.headers));
+  await page.getByLabel('Body, as it came').fill(JSON.stringify(received!.event, null, 2));
+  await page.getByLabel('Signing secret').fill(secret);
+  await page.getByRole('button', { name: 'Check', exact: true }).click();
+  await page.getByRole('alert').getByText('A parser has formatted it').waitFor();
+  await page.getByLabel('Body, as it came').fill(received!.body);
+  await page.getByRole('button', { name: 'Check', exact: true }).click();
+  await page.getByRole('status').getByText('The signature is valid.').waitFor();
+  await assertGood(page);
+  await page.getByRole('button', { name: 'Close' }).click();
+
+  await choose('Disable');
   await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
   await page.getByText('This webhook was disabled in the dashboard or through the API.').waitFor();
   const { status } = (await service.request('GET', `/v1/webhooks/${webhook.id}`)).body;

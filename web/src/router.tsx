@@ -205,7 +205,7 @@ const webhooks = createRoute({
 const webhook = createRoute({
   getParentRoute: () => scoped,
   path: '/webhooks/$id',
-  validateSearch: texts('status', 'delivery', 'replay'),
+  validateSearch: texts('status', 'type', 'code', 'period', 'q', 'delivery', 'replay'),
   component: screen(() => import('./features/webhooks/webhook.tsx'), 'WebhookScreen'),
 });
 

@@ -7,16 +7,23 @@ import { useApi } from '../../api/scope.ts';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Mark } from '../../ui/mark.tsx';
+import { Chip } from '../../ui/chip.tsx';
+import { answerInWords, stateOf } from './responses.ts';
 import { PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
 import { AddForm } from './webhook-forms.tsx';
 
+const TONES = { enabled: 'good', failing: 'bad', disabled: 'quiet' } as const;
+
 export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
-  if (webhook.status === 'disabled') return <Mark look="bad">disabled</Mark>;
-  if (webhook.failing_since !== null) return <Mark look="wait">failing</Mark>;
-  return <Mark look="good">enabled</Mark>;
+  const state = stateOf(webhook);
+  return (
+    <Chip tone={TONES[state]} isQuiet={state === 'enabled'}>
+      {state}
+    </Chip>
+  );
 }
 
 export function WebhooksScreen(): ReactNode {
@@ -53,6 +60,16 @@ export function WebhooksScreen(): ReactNode {
             ),
           },
           { title: 'State', cell: (webhook) => <WebhookMark webhook={webhook} /> },
+          {
+            title: 'Last failure',
+            isWide: true,
+            cell: ({ last_failure: last }) =>
+              last && (
+                <span className="line-clamp-2 max-w-md break-words">
+                  {answerInWords(last)}, <Time at={last.at} />
+                </span>
+              ),
+          },
           { title: 'Events', isWide: true, cell: ({ events }) => events?.join(', ') ?? 'all' },
         ]}
         empty={

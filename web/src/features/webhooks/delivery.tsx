@@ -1,0 +1,158 @@
+/** One delivery of a webhook beside the list: its attempts with their responses, and the signed payload. */
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { WebhookDeliveryDetail } from '../../../../sdk/src/api.ts';
+import { useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { serverNowMs } from '../../lib/clock.ts';
+import { inWords } from '../../lib/time.ts';
+import { useMay } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { DeliveryMark } from '../../ui/delivery-mark.tsx';
+import { Drawer } from '../../ui/drawer.tsx';
+import { Code, Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { Time } from '../../ui/time.tsx';
+import { CodeChip } from './statistics.tsx';
+import { useAction } from './use-action.ts';
+
+const REFRESH_MS = 1_000;
+
+type Ids = { webhookId: string; id: string };
+
+export function DeliveryDrawer(props: Ids & { onClose: () => void }): ReactNode {
+  const api = useApi();
+  const path = { id: props.webhookId, delivery_id: props.id };
+  const delivery = useQuery({
+    ...api.query('getWebhookDelivery', { path }),
+    refetchInterval: ({ state }) => (state.data?.status === 'pending' ? REFRESH_MS : false),
+  });
+  return (
+    <Drawer title="Delivery" onClose={props.onClose}>
+      {delivery.isPending && <RowsSkeleton rows={3} />}
+      {delivery.isError && <Problem error={delivery.error} retry={() => void delivery.refetch()} />}
+      {delivery.isSuccess && (
+        <Detail delivery={delivery.data} webhookId={props.webhookId} onDone={props.onClose} />
+      )}
+    </Drawer>
+  );
+}
+
+function Detail(props: {
+  delivery: WebhookDeliveryDetail;
+  webhookId: string;
+  onDone: () => void;
+}): ReactNode {
+  const { delivery, webhookId } = props;
+  const { payload, type, status, id, email_id: emailId, recipient } = delivery;
+  const { scope } = useApi();
+  return (
+    <div className="space-y-5 p-5">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        <DeliveryMark status={status} />
+        <span className="font-medium">{type}</span>
+        {recipient && <span className="min-w-0 break-words text-muted">{recipient}</span>}
+        {emailId && (
+          <Link
+            to="/$project/$environment/emails/$id"
+            params={{ ...scope, id: emailId }}
+            className="text-accent underline"
+          >
+            Show email
+          </Link>
+        )}
+        <Replay webhookId={webhookId} id={id} onDone={props.onDone} />
+      </div>
+      <Attempts delivery={delivery} />
+      {payload ? (
+        <section aria-labelledby="payload" className="space-y-2">
+          <h3 id="payload" className="font-semibold">
+            Payload
+          </h3>
+          <p className="text-sm text-muted">
+            Signed with <code className="font-mono text-xs">webhook-id: {id}</code>, which is the
+            same in every attempt.
+          </p>
+          <Code what="payload" text={JSON.stringify(payload, null, 2)} />
+        </section>
+      ) : (
+        <p className="text-sm text-muted">
+          The event was removed after its retention, so it cannot be replayed.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Replay({ webhookId, id, onDone }: Ids & { onDone: () => void }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const may = useMay();
+  const { run, isRunning, failure } = useAction();
+  if (!may('replayWebhookDelivery')) return null;
+  const replay = async (): Promise<void> => {
+    await api.call('replayWebhookDelivery', { path: { id: webhookId, delivery_id: id } });
+    await reload('listWebhooks');
+    onDone();
+  };
+  return (
+    <>
+      <Button
+        className="ml-auto"
+        disabled={isRunning}
+        title="Sends the same event with the same ID"
+        onClick={() => run(replay)}
+      >
+        Replay
+      </Button>
+      {failure !== null && (
+        <p role="alert" className="basis-full text-sm text-bad">
+          {failure}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Attempts({ delivery }: { delivery: WebhookDeliveryDetail }): ReactNode {
+  const { log, next_attempt_at: next } = delivery;
+  return (
+    <section aria-labelledby="attempts" className="space-y-2">
+      <h3 id="attempts" className="font-semibold">
+        {delivery.attempts === 1 ? '1 attempt' : `${delivery.attempts} attempts`}
+      </h3>
+      <ol aria-label="Attempts" className="space-y-2 text-sm">
+        {log.toReversed().map(({ at, status, latency_ms: ms, error, answer }) => (
+          <li key={at} className="rounded-lg border border-line px-3 py-2">
+            <div className="flex flex-wrap items-center gap-x-3">
+              <CodeChip attempt={{ status }} />
+              <Time at={at} />
+              <span className="text-muted tabular-nums">{inWords(ms / 1000)}</span>
+            </div>
+            {error && <p className="mt-1 text-bad">{error}</p>}
+            {answer && (
+              <pre
+                tabIndex={0}
+                aria-label="Response"
+                className="mt-1 max-h-40 overflow-auto font-mono text-xs break-all whitespace-pre-wrap text-muted"
+              >
+                {answer}
+              </pre>
+            )}
+          </li>
+        ))}
+      </ol>
+      {next !== null && (
+        <p className="text-sm text-muted">
+          {Date.parse(next) < serverNowMs() ? (
+            'The next attempt is due, and waits for its turn.'
+          ) : (
+            <>
+              Next attempt <Time at={next} />
+            </>
+          )}
+        </p>
+      )}
+    </section>
+  );
+}
