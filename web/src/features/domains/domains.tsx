@@ -43,7 +43,6 @@ function RecordsFound({ domain }: { domain: Domain }): ReactNode {
 }
 
 export function DomainsScreen(): ReactNode {
-  const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
   const list = useList('listDomains');
   const add = (
@@ -62,63 +61,69 @@ export function DomainsScreen(): ReactNode {
         primary={list.rows.length > 0 && add}
       />
       <PageBody>
-        <Card
-          wide={
-            <ListTable
-              label="Domains"
-              list={list}
-              keyOf={({ id }) => id}
-              columns={[
-                {
-                  title: 'Domain',
-                  cell: ({ id, name }) => (
-                    <Link
-                      to="/$project/$environment/domains/$id"
-                      params={{ ...scope, id }}
-                      className="link font-medium break-all"
-                    >
-                      {name}
-                    </Link>
-                  ),
-                },
-                { title: 'Status', cell: (domain) => <DomainMark {...domain} /> },
-                {
-                  title: 'Records',
-                  isWide: true,
-                  cell: (domain) => <RecordsFound domain={domain} />,
-                },
-                {
-                  title: 'Checked',
-                  isNumber: true,
-                  isWide: true,
-                  cell: ({ checked_at: at }) => (at === null ? '–' : <Time at={at} />),
-                },
-              ]}
-              empty={
-                <Empty
-                  title="No domains yet"
-                  icon={Globe}
-                  action={
-                    <>
-                      {add}
-                      <HandbookLink page="domains">How domains are verified</HandbookLink>
-                    </>
-                  }
-                >
-                  <p>
-                    Add the domain of your sender addresses. You then get the DNS records to
-                    publish.
-                  </p>
-                </Empty>
-              }
-            />
-          }
-        />
+        <Card wide={<DomainTable list={list} add={add} />} />
       </PageBody>
       <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Add a domain">
         <AddForm />
       </Dialog>
     </>
+  );
+}
+
+function DomainTable({
+  list,
+  add,
+}: {
+  list: ReturnType<typeof useList<'listDomains'>>;
+  add: ReactNode;
+}): ReactNode {
+  const { scope } = useApi();
+  return (
+    <ListTable
+      label="Domains"
+      list={list}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          title: 'Domain',
+          cell: ({ id, name }) => (
+            <Link
+              to="/$project/$environment/domains/$id"
+              params={{ ...scope, id }}
+              className="link font-medium break-all"
+            >
+              {name}
+            </Link>
+          ),
+        },
+        { title: 'Status', cell: (domain) => <DomainMark {...domain} /> },
+        {
+          title: 'Records',
+          isWide: true,
+          cell: (domain) => <RecordsFound domain={domain} />,
+        },
+        {
+          title: 'Checked',
+          isNumber: true,
+          isWide: true,
+          cell: ({ checked_at: at }) => (at === null ? '–' : <Time at={at} />),
+        },
+      ]}
+      empty={
+        <Empty
+          title="No domains yet"
+          icon={Globe}
+          action={
+            <>
+              {add}
+              <HandbookLink page="domains">How domains are verified</HandbookLink>
+            </>
+          }
+        >
+          <p>Add the domain of your sender addresses. You then get the DNS records to publish.</p>
+        </Empty>
+      }
+    />
   );
 }
 

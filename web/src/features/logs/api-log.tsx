@@ -81,35 +81,7 @@ function Entries(): ReactNode {
             </Button>
           </p>
         )}
-        <Card
-          wide={
-            <ListTable
-              label="API log"
-              list={list}
-              keyOf={(one) => one.id}
-              columns={[
-                { title: 'Status', cell: ({ status }) => <StatusOf status={status} /> },
-                {
-                  title: 'Request',
-                  cell: (one) => <What request={one} onOpen={() => show({ id: one.id })} />,
-                },
-                {
-                  title: 'By',
-                  isWide: true,
-                  cell: ({ actor }) => (
-                    <Actor actor={actor} onChoose={(key_id) => show({ key_id })} />
-                  ),
-                },
-                { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
-              ]}
-              empty={
-                <Empty title="No requests" icon={ArrowLeftRight}>
-                  <p>Failed requests and changes appear here.</p>
-                </Empty>
-              }
-            />
-          }
-        />
+        <Card wide={<RequestTable list={list} show={show} />} />
       </PageBody>
       {id !== undefined && (
         <Drawer title="Request" onClose={() => show({})}>
@@ -117,6 +89,38 @@ function Entries(): ReactNode {
         </Drawer>
       )}
     </>
+  );
+}
+
+function RequestTable(props: {
+  list: ReturnType<typeof useList<'listRequests'>>;
+  show: (changes: Search) => void;
+}): ReactNode {
+  const { list, show } = props;
+  return (
+    <ListTable
+      label="API log"
+      list={list}
+      keyOf={(one) => one.id}
+      columns={[
+        { title: 'Status', cell: ({ status }) => <StatusOf status={status} /> },
+        {
+          title: 'Request',
+          cell: (one) => <What request={one} onOpen={() => show({ id: one.id })} />,
+        },
+        {
+          title: 'By',
+          isWide: true,
+          cell: ({ actor }) => <Actor actor={actor} onChoose={(key_id) => show({ key_id })} />,
+        },
+        { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
+      ]}
+      empty={
+        <Empty title="No requests" icon={ArrowLeftRight}>
+          <p>Failed requests and changes appear here.</p>
+        </Empty>
+      }
+    />
   );
 }
 

@@ -28,68 +28,11 @@ type Open =
 
 export function MembersScreen(): ReactNode {
   const [open, setOpen] = useState<Open>(null);
-  const { data: session } = useQuery(sessionQuery);
-  const projects = session?.projects ?? [];
-  const own = useRole();
-  const may = useMay();
-  const list = useList('listMembers');
   return (
     <>
       <MembersHead onInvite={() => setOpen({ kind: 'invite' })} />
       <PageBody>
-        <Card
-          wide={
-            <ListTable
-              label="Members"
-              list={list}
-              keyOf={({ id }) => id}
-              columns={[
-                {
-                  title: 'Member',
-                  cell: ({ name, email }) => (
-                    <>
-                      <span className="font-medium break-words">{name}</span>
-                      <span className="block font-mono text-xs break-all text-muted">{email}</span>
-                    </>
-                  ),
-                },
-                { title: 'Role', cell: (member) => rightsInWords(member, projects) },
-                {
-                  title: 'Last signed in',
-                  isWide: true,
-                  cell: ({ last_signed_in_at: at }) => (at === null ? 'never' : <Time at={at} />),
-                },
-                {
-                  title: '',
-                  isNumber: true,
-                  isHidden: !may('updateMember'),
-                  cell: (member) =>
-                    member.id !== session?.member.id &&
-                    (member.role !== 'owner' || own === 'owner') && (
-                      <span className="inline-flex gap-2">
-                        <Button
-                          size="small"
-                          aria-label={`Change the role of ${member.name}`}
-                          onClick={() => setOpen({ kind: 'role', member })}
-                        >
-                          Role
-                        </Button>
-                        <Button
-                          size="small"
-                          look="danger"
-                          aria-label={`Remove ${member.name}`}
-                          onClick={() => setOpen({ kind: 'remove', member })}
-                        >
-                          Remove
-                        </Button>
-                      </span>
-                    ),
-                },
-              ]}
-              empty={<Empty title="No members" icon={Users} />}
-            />
-          }
-        />
+        <Card wide={<MemberTable onAsk={setOpen} />} />
         <Allowed to="listInvitations">
           <Invitations onWithdraw={(invitation) => setOpen({ kind: 'withdraw', invitation })} />
         </Allowed>
@@ -97,6 +40,65 @@ export function MembersScreen(): ReactNode {
       </PageBody>
       <Dialogs open={open} close={() => setOpen(null)} />
     </>
+  );
+}
+
+function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
+  const { data: session } = useQuery(sessionQuery);
+  const projects = session?.projects ?? [];
+  const own = useRole();
+  const may = useMay();
+  const list = useList('listMembers');
+  return (
+    <ListTable
+      label="Members"
+      list={list}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          title: 'Member',
+          cell: ({ name, email }) => (
+            <>
+              <span className="font-medium break-words">{name}</span>
+              <span className="block font-mono text-xs break-all text-muted">{email}</span>
+            </>
+          ),
+        },
+        { title: 'Role', cell: (member) => rightsInWords(member, projects) },
+        {
+          title: 'Last signed in',
+          isWide: true,
+          cell: ({ last_signed_in_at: at }) => (at === null ? 'never' : <Time at={at} />),
+        },
+        {
+          title: '',
+          isNumber: true,
+          isHidden: !may('updateMember'),
+          cell: (member) =>
+            member.id !== session?.member.id &&
+            (member.role !== 'owner' || own === 'owner') && (
+              <span className="inline-flex gap-2">
+                <Button
+                  size="small"
+                  aria-label={`Change the role of ${member.name}`}
+                  onClick={() => onAsk({ kind: 'role', member })}
+                >
+                  Role
+                </Button>
+                <Button
+                  size="small"
+                  look="danger"
+                  aria-label={`Remove ${member.name}`}
+                  onClick={() => onAsk({ kind: 'remove', member })}
+                >
+                  Remove
+                </Button>
+              </span>
+            ),
+        },
+      ]}
+      empty={<Empty title="No members" icon={Users} />}
+    />
   );
 }
 

@@ -18,7 +18,6 @@ import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
 export function TemplatesScreen(): ReactNode {
-  const { scope } = useApi();
   const [isCreating, setCreating] = useState(false);
   const { q } = useSearch({ from: '/$project/$environment/templates' });
   const list = useList('listTemplates', { query: { q } });
@@ -43,57 +42,7 @@ export function TemplatesScreen(): ReactNode {
           wide={
             <>
               {!isEmpty && <Find label="Find a template" q={q} />}
-              <ListTable
-                label="Templates"
-                list={list}
-                keyOf={({ id }) => id}
-                columns={[
-                  {
-                    title: 'Name',
-                    cell: ({ id, name }) => (
-                      <Link
-                        to="/$project/$environment/templates/$id"
-                        params={{ ...scope, id }}
-                        className="link font-medium break-words"
-                      >
-                        {name}
-                      </Link>
-                    ),
-                  },
-                  {
-                    title: 'Alias',
-                    isWide: true,
-                    cell: ({ alias }) =>
-                      alias === null ? '–' : <code className="font-mono text-xs">{alias}</code>,
-                  },
-                  { title: 'Published', cell: (template) => <TemplateMark template={template} /> },
-                  {
-                    title: 'Updated',
-                    isNumber: true,
-                    cell: ({ updated_at: at }) => <Time at={at} />,
-                  },
-                ]}
-                empty={
-                  <Empty
-                    title={q ? 'No matching templates' : 'No templates yet'}
-                    icon={q ? SearchX : FileText}
-                    action={
-                      !q && (
-                        <>
-                          {create}
-                          <HandbookLink page="templates">How templates work</HandbookLink>
-                        </>
-                      )
-                    }
-                  >
-                    <p>
-                      {q
-                        ? 'No name or alias contains this text.'
-                        : 'Write the content once. Your application then sends only the values of its variables.'}
-                    </p>
-                  </Empty>
-                }
-              />
+              <TemplateTable list={list} q={q} create={create} />
             </>
           }
         />
@@ -102,6 +51,68 @@ export function TemplatesScreen(): ReactNode {
         <CreateForm />
       </Dialog>
     </>
+  );
+}
+
+function TemplateTable(props: {
+  list: ReturnType<typeof useList<'listTemplates'>>;
+  q: string | undefined;
+  create: ReactNode;
+}): ReactNode {
+  const { list, q, create } = props;
+  const { scope } = useApi();
+  return (
+    <ListTable
+      label="Templates"
+      list={list}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          title: 'Name',
+          cell: ({ id, name }) => (
+            <Link
+              to="/$project/$environment/templates/$id"
+              params={{ ...scope, id }}
+              className="link font-medium break-words"
+            >
+              {name}
+            </Link>
+          ),
+        },
+        {
+          title: 'Alias',
+          isWide: true,
+          cell: ({ alias }) =>
+            alias === null ? '–' : <code className="font-mono text-xs">{alias}</code>,
+        },
+        { title: 'Published', cell: (template) => <TemplateMark template={template} /> },
+        {
+          title: 'Updated',
+          isNumber: true,
+          cell: ({ updated_at: at }) => <Time at={at} />,
+        },
+      ]}
+      empty={
+        <Empty
+          title={q ? 'No matching templates' : 'No templates yet'}
+          icon={q ? SearchX : FileText}
+          action={
+            !q && (
+              <>
+                {create}
+                <HandbookLink page="templates">How templates work</HandbookLink>
+              </>
+            )
+          }
+        >
+          <p>
+            {q
+              ? 'No name or alias contains this text.'
+              : 'Write the content once. Your application then sends only the values of its variables.'}
+          </p>
+        </Empty>
+      }
+    />
   );
 }
 
