@@ -67,63 +67,12 @@ function Keys(): ReactNode {
       <PageBody>
         <Card
           wide={
-            <>
-              {selection.bar(
-                <Button size="small" look="danger" onClick={() => setRevoked(selection.chosen)}>
-                  Revoke the chosen
-                </Button>,
-              )}
-              <ListTable
-                label="API keys"
-                list={list}
-                keyOf={({ id }) => id}
-                columns={[
-                  selection.column,
-                  {
-                    title: 'Name',
-                    cell: (key) => <NameCell apiKey={key} />,
-                  },
-                  {
-                    title: 'Permission',
-                    isWide: true,
-                    cell: (key) => <PermissionCell apiKey={key} />,
-                  },
-                  {
-                    title: 'Last used',
-                    isNumber: true,
-                    cell: ({ last_used_at: at }) =>
-                      at === null ? <span className="text-muted">never</span> : <Time at={at} />,
-                  },
-                  {
-                    title: '',
-                    isNumber: true,
-                    isHidden: !may('revokeApiKey'),
-                    cell: (key) => (
-                      <KeyButtons
-                        apiKey={key}
-                        onChange={() => setEdited(key)}
-                        onRotate={() => setRotated(key)}
-                        onRevoke={() => setRevoked([key])}
-                      />
-                    ),
-                  },
-                ]}
-                empty={
-                  <Empty
-                    title="No API keys yet"
-                    icon={KeyRound}
-                    action={
-                      <>
-                        {create}
-                        <HandbookLink page="api">How requests are made</HandbookLink>
-                      </>
-                    }
-                  >
-                    <p>Applications send emails with a key of this project and environment.</p>
-                  </Empty>
-                }
-              />
-            </>
+            <KeyTable
+              {...{ list, selection, create }}
+              onChange={setEdited}
+              onRotate={setRotated}
+              onRevoke={setRevoked}
+            />
           }
         />
       </PageBody>
@@ -149,6 +98,77 @@ function Keys(): ReactNode {
           }}
         />
       </Dialog>
+    </>
+  );
+}
+
+function KeyTable(props: {
+  list: ReturnType<typeof useList<'listApiKeys'>>;
+  selection: ReturnType<typeof useSelection<ApiKey>>;
+  create: ReactNode;
+  onChange: (key: ApiKey) => void;
+  onRotate: (key: ApiKey) => void;
+  onRevoke: (keys: readonly ApiKey[]) => void;
+}): ReactNode {
+  const { list, selection, create, onChange, onRotate, onRevoke } = props;
+  const may = useMay();
+  return (
+    <>
+      {selection.bar(
+        <Button size="small" look="danger" onClick={() => onRevoke(selection.chosen)}>
+          Revoke the chosen
+        </Button>,
+      )}
+      <ListTable
+        label="API keys"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          selection.column,
+          {
+            title: 'Name',
+            cell: (key) => <NameCell apiKey={key} />,
+          },
+          {
+            title: 'Permission',
+            isWide: true,
+            cell: (key) => <PermissionCell apiKey={key} />,
+          },
+          {
+            title: 'Last used',
+            isNumber: true,
+            cell: ({ last_used_at: at }) =>
+              at === null ? <span className="text-muted">never</span> : <Time at={at} />,
+          },
+          {
+            title: '',
+            isNumber: true,
+            isHidden: !may('revokeApiKey'),
+            cell: (key) => (
+              <KeyButtons
+                apiKey={key}
+                onChange={() => onChange(key)}
+                onRotate={() => onRotate(key)}
+                onRevoke={() => onRevoke([key])}
+              />
+            ),
+          },
+        ]}
+        empty={
+          <Empty
+            title="No API keys yet"
+            icon={KeyRound}
+            action={
+              <>
+                {create}
+                <HandbookLink page="api">How requests are made</HandbookLink>
+              </>
+            }
+          >
+            <p>Applications send emails with a key of this project and environment.</p>
+          </Empty>
+        }
+      />
     </>
   );
 }

@@ -23,13 +23,12 @@ import { Time } from '../../ui/time.tsx';
 
 export function ProjectsScreen(): ReactNode {
   const api = useApi();
-  const { scope } = api;
   const may = useMay();
   const [open, setOpen] = useState<'create' | Project | null>(null);
   const close = (): void => setOpen(null);
   const projects = useQuery(api.query('listProjects'));
   const rows = projects.data?.data ?? [];
-  const name = rows.find(({ id }) => id === scope.project)?.name ?? 'this project';
+  const name = rows.find(({ id }) => id === api.scope.project)?.name ?? 'this project';
   return (
     <>
       <PageHead
@@ -78,7 +77,7 @@ export function ProjectsScreen(): ReactNode {
             />
           }
         />
-        <LimitsCard of={`${name}, ${scope.environment}`} />
+        <LimitsCard of={`${name}, ${api.scope.environment}`} />
         <ReputationCard />
       </PageBody>
       <Dialog isOpen={open === 'create'} onClose={close} title="Create a project">

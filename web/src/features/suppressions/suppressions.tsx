@@ -85,78 +85,13 @@ export function SuppressionsScreen(): ReactNode {
   });
   return (
     <>
-      <PageHead
-        title="Suppressions"
-        about="This project sends no emails to these addresses."
-        primary={
-          <Allowed to="createSuppression">
-            <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
-              <Plus size={15} aria-hidden />
-              Add an address
-            </Button>
-          </Allowed>
-        }
-        secondary={
-          <Allowed to="importSuppressions">
-            <Button onClick={() => setOpen({ kind: 'import' })}>
-              <Upload size={14} aria-hidden />
-              Import
-            </Button>
-          </Allowed>
-        }
-      >
-        <Allowed to="exportSuppressions">
-          <ExportButton />
-        </Allowed>
-      </PageHead>
+      <SuppressionsHead onOpen={setOpen} />
       <PageBody>
         <Card
           wide={
             <>
               <Find key={address} address={address ?? ''} />
-              {selection.bar(
-                <Button size="small" onClick={() => setOpen({ kind: 'remove_many' })}>
-                  Remove the chosen
-                </Button>,
-              )}
-              <ListTable
-                label="Suppressions"
-                list={list}
-                keyOf={(row) => row.address}
-                columns={[
-                  selection.column,
-                  {
-                    title: 'Address',
-                    cell: (row) => (
-                      <span className="font-mono text-xs break-all">{row.address}</span>
-                    ),
-                  },
-                  { title: 'Reason', cell: (row) => <ReasonMark row={row} /> },
-                  { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
-                  {
-                    title: '',
-                    isNumber: true,
-                    isHidden: !may('deleteSuppression'),
-                    cell: (row) => (
-                      <Button
-                        size="small"
-                        aria-label={`Remove ${row.address}`}
-                        onClick={() => setOpen({ kind: 'remove', row })}
-                      >
-                        Remove
-                      </Button>
-                    ),
-                  },
-                ]}
-                empty={
-                  <Empty
-                    title={address ? 'This address is not suppressed' : 'No suppressed addresses'}
-                    icon={address ? SearchX : Ban}
-                  >
-                    <p>Hard bounces, complaints and unsubscribes are added automatically.</p>
-                  </Empty>
-                }
-              />
+              <SuppressionTable {...{ address, list, selection }} onOpen={setOpen} />
             </>
           }
         />
@@ -183,6 +118,92 @@ export function SuppressionsScreen(): ReactNode {
       <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this address?">
         {open?.kind === 'remove' && <RemoveForm row={open.row} onDone={close} />}
       </Dialog>
+    </>
+  );
+}
+
+type OnOpen = (open: Open) => void;
+
+function SuppressionsHead({ onOpen }: { onOpen: OnOpen }): ReactNode {
+  return (
+    <PageHead
+      title="Suppressions"
+      about="This project sends no emails to these addresses."
+      primary={
+        <Allowed to="createSuppression">
+          <Button look="primary" onClick={() => onOpen({ kind: 'add' })}>
+            <Plus size={15} aria-hidden />
+            Add an address
+          </Button>
+        </Allowed>
+      }
+      secondary={
+        <Allowed to="importSuppressions">
+          <Button onClick={() => onOpen({ kind: 'import' })}>
+            <Upload size={14} aria-hidden />
+            Import
+          </Button>
+        </Allowed>
+      }
+    >
+      <Allowed to="exportSuppressions">
+        <ExportButton />
+      </Allowed>
+    </PageHead>
+  );
+}
+
+function SuppressionTable(props: {
+  address: string | undefined;
+  list: ReturnType<typeof useList<'listSuppressions'>>;
+  selection: ReturnType<typeof useSelection<Suppression>>;
+  onOpen: OnOpen;
+}): ReactNode {
+  const { address, list, selection, onOpen } = props;
+  const may = useMay();
+  return (
+    <>
+      {selection.bar(
+        <Button size="small" onClick={() => onOpen({ kind: 'remove_many' })}>
+          Remove the chosen
+        </Button>,
+      )}
+      <ListTable
+        label="Suppressions"
+        list={list}
+        keyOf={(row) => row.address}
+        columns={[
+          selection.column,
+          {
+            title: 'Address',
+            cell: (row) => <span className="font-mono text-xs break-all">{row.address}</span>,
+          },
+          { title: 'Reason', cell: (row) => <ReasonMark row={row} /> },
+          { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
+          {
+            title: '',
+            isNumber: true,
+            isHidden: !may('deleteSuppression'),
+            cell: (row) => (
+              <Button
+                size="small"
+                aria-label={`Remove ${row.address}`}
+                onClick={() => onOpen({ kind: 'remove', row })}
+              >
+                Remove
+              </Button>
+            ),
+          },
+        ]}
+        empty={
+          <Empty
+            title={address ? 'This address is not suppressed' : 'No suppressed addresses'}
+            icon={address ? SearchX : Ban}
+          >
+            <p>Hard bounces, complaints and unsubscribes are added automatically.</p>
+          </Empty>
+        }
+      />
     </>
   );
 }
