@@ -46,7 +46,7 @@ const NAMES = [...OPERATORS.keys()].map((name) => `${name}:`).join(', ');
 function field<Name extends keyof Search>(name: Name, parse: (text: string) => Search[Name]) {
   return (text: string): Partial<Search> | null => {
     const value = parse(text);
-    return value === null ? null : ({ [name]: value } as Partial<Search>);
+    return value === null ? null : { [name]: value };
   };
 }
 

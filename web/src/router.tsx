@@ -164,6 +164,13 @@ const testInboxEmail = createRoute({
   ),
 });
 
+const recipient = createRoute({
+  getParentRoute: () => scoped,
+  path: '/recipients/$address',
+  validateSearch: texts('show'),
+  component: screen(() => import('./features/recipients/recipient.tsx'), 'RecipientScreen'),
+});
+
 const overview = createRoute({
   getParentRoute: () => scoped,
   path: '/overview',
@@ -289,6 +296,7 @@ const settings = createRoute({
 const screens = [
   overview,
   emails.addChildren([email]),
+  recipient,
   testInbox.addChildren([testInboxEmail]),
   templates,
   template,
@@ -341,6 +349,8 @@ declare module '@tanstack/history' {
   interface HistoryState {
     /** The search has the focus when the page appears. */
     isSearching?: boolean;
+    /** The dialog for a new object is open when the page appears. */
+    isCreating?: boolean;
     /** The list is walked by keys, and keeps the focus. */
     isWalking?: boolean;
   }

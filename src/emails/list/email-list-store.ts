@@ -109,7 +109,7 @@ export async function listEmails(
 /** Emails to search, in the order of the page. */
 export type SearchStep = {
   scan: ListScan;
-  /** Of SCAN_PARAMETERS of the scan. */
+  /** Values of the parameters of the scan (SCAN_PARAMETERS). */
   values: unknown[];
   /** Returns where the search stops after this step, or null when it does not. */
   findStop: () => Promise<string | null>;

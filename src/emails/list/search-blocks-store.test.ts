@@ -121,7 +121,7 @@ test('a search reads only blocks with all terms, and none of another project', a
   const ids = await send(sender, 2 * BLOCK_EMAILS);
   await send(stranger, 2 * BLOCK_EMAILS);
   await makeBlocks();
-  // What is outside of its block is not read.
+  // The changed email is in a block without the terms, which the search does not read.
   await db.query(`update emails set subject = 'Order HB-30-X' where id = $1`, [ids[2]]);
   assert.deepEqual(await found(sender, ids, { words: ['hb-30-x'] }), [30]);
 });

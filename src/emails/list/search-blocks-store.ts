@@ -22,7 +22,7 @@ export const BLOCK_EMAILS = 16;
 
 export type Block = { firstId: string; lastId: string };
 
-/** What a search reads next: the emails of a range, or those of blocks. `stop`: where the search ends, or null. */
+/** A search reads the emails of a range or those of blocks. `stop` is where it ends, or null. */
 export type BlockStep =
   | { kind: 'scan'; range: IdRange }
   | { kind: 'blocks'; blocks: readonly Block[]; stop: string | null };

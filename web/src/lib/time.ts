@@ -30,6 +30,11 @@ export function absoluteTime(at: string): string {
   return absolute.format(Date.parse(at));
 }
 
+/** "21 Nov, 09:14", in the zone of the member. */
+export function dayTime(at: string): string {
+  return dayAndTime.format(Date.parse(at));
+}
+
 /** Seconds. Clocks differ, and what is this near is happening now. */
 const NOW_S = 5;
 

@@ -1,13 +1,11 @@
-/** The command palette (⌘K): screens and actions by name, emails by address, subject or id. */
-import { useNavigate } from '@tanstack/react-router';
-import { type KeyboardEvent, type ReactNode, useState } from 'react';
-import { useScope } from '../api/scope.ts';
+/**
+ * The command palette (⌘K): emails and other objects by any part of their name, screens, actions, projects and themes.
+ * The first choice searches emails; what is found follows it, so that no choice moves under the hand.
+ */
+import { type KeyboardEvent, type ReactNode, useEffect, useState } from 'react';
 import { Dialog } from '../ui/dialog.tsx';
 import { activeShortcuts, keyText } from '../lib/keys.ts';
-
-const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
-
-type Choice = { label: string; keys?: string; run: () => void };
+import { type Choice, useActions, useObjects, useSearches } from './palette-choices.ts';
 
 export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }): ReactNode {
   return (
@@ -17,25 +15,48 @@ export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => v
   );
 }
 
+const TYPING_PAUSE_MS = 150;
+
+/** Returns the text as it was when the typing last paused. */
+function usePaused(text: string): string {
+  const [paused, setPaused] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setPaused(text), TYPING_PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return paused;
+}
+
+function useChoices(typed: string): Choice[] {
+  const text = typed.trim();
+  const words = text.toLowerCase();
+  const isNamed = ({ label }: { label: string }): boolean => label.toLowerCase().includes(words);
+  const searches = useSearches(text);
+  const commands = activeShortcuts().filter(isNamed);
+  const actions = useActions().filter(isNamed);
+  const objects = useObjects(usePaused(text));
+  return [...searches, ...commands, ...actions, ...objects];
+}
+
 function Choices({ onClose }: { onClose: () => void }): ReactNode {
   const [text, setText] = useState('');
   const [marked, setMarked] = useState(0);
-  const searches = useSearches(text.trim());
-  const commands = activeShortcuts().filter(({ label }) =>
-    label.toLowerCase().includes(text.trim().toLowerCase()),
-  );
-  const choices: Choice[] = [...searches, ...commands];
+  const choices = useChoices(text);
   const choose = (choice: Choice | undefined): void => {
     if (!choice) return;
     onClose();
     choice.run();
+  };
+  const mark = (index: number): void => {
+    setMarked(index);
+    document.getElementById(`palette-${index}`)?.scrollIntoView({ block: 'nearest' });
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === 'Enter') choose(choices[marked]);
     if (step === undefined || choices.length === 0) return;
     event.preventDefault();
-    setMarked((marked + step + choices.length) % choices.length);
+    mark((marked + step + choices.length) % choices.length);
   };
   return (
     <div>
@@ -46,7 +67,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
         aria-expanded
         aria-controls="palette"
         aria-activedescendant={choices[marked] && `palette-${marked}`}
-        placeholder="Command, address or id"
+        placeholder="Command, address, name or id"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -59,45 +80,46 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
         role="listbox"
         id="palette"
         aria-label="Commands"
-        className="max-h-80 overflow-auto p-1.5"
+        className="max-h-[min(26rem,55vh)] overflow-auto p-1.5"
       >
         {choices.map((choice, index) => (
-          <li
-            key={`${choice.label} ${choice.keys ?? ''}`}
+          <Option
+            key={`${choice.kind ?? ''} ${choice.label} ${choice.keys ?? choice.id ?? ''}`}
             id={`palette-${index}`}
-            role="option"
-            aria-selected={index === marked}
-            onMouseMove={() => setMarked(index)}
-            onClick={() => choose(choice)}
-            className="flex items-center justify-between rounded-md px-3 py-2 aria-selected:bg-hover"
-          >
-            {choice.label}
-            {choice.keys && (
-              <kbd className="font-mono text-xs text-muted">{keyText(choice.keys)}</kbd>
-            )}
-          </li>
+            choice={choice}
+            isMarked={index === marked}
+            onMark={() => setMarked(index)}
+            onChoose={() => choose(choice)}
+          />
         ))}
       </ul>
     </div>
   );
 }
 
-/** Searches of emails for the typed text. */
-function useSearches(text: string): Choice[] {
-  const scope = useScope();
-  const navigate = useNavigate();
-  if (text === '') return [];
-  if (ID.test(text)) {
-    const params = { ...scope, id: text.toLowerCase() };
-    const run = (): void => void navigate({ to: '/$project/$environment/emails/$id', params });
-    return [{ label: `Open the email ${text}`, run }];
-  }
-  const search = (q: string) => () =>
-    void navigate({ to: '/$project/$environment/emails', params: scope, search: { q } });
-  const bySubject = {
-    label: `Emails with “${text}” in the subject`,
-    run: search(`"${text.replaceAll('"', '')}"`),
-  };
-  if (!text.includes('@')) return [bySubject];
-  return [{ label: `Emails to ${text}`, run: search(`to:${text}`) }, bySubject];
+function Option(props: {
+  id: string;
+  choice: Choice;
+  isMarked: boolean;
+  onMark: () => void;
+  onChoose: () => void;
+}): ReactNode {
+  const { label, about, kind, keys } = props.choice;
+  return (
+    <li
+      id={props.id}
+      role="option"
+      aria-selected={props.isMarked}
+      onMouseMove={props.onMark}
+      onClick={props.onChoose}
+      className="flex items-center justify-between gap-3 rounded-md px-3 py-2 text-sm aria-selected:bg-hover"
+    >
+      <span className="flex min-w-0 flex-col">
+        <span className="truncate">{label}</span>
+        {about && <span className="truncate text-xs text-muted">{about}</span>}
+      </span>
+      {keys && <kbd className="shrink-0 font-mono text-xs text-muted">{keyText(keys)}</kbd>}
+      {kind && <span className="shrink-0 text-xs text-muted">{kind}</span>}
+    </li>
+  );
 }

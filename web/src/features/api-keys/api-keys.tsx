@@ -11,6 +11,7 @@ import { Allowed, AllowedScreen, useMay } from '../../ui/allowed.tsx';
 import { forEachChosen, useSelection } from '../../ui/bulk.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { useCreating } from '../../ui/creating.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { chosenOf, Field, textOf } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
@@ -38,7 +39,7 @@ export function ApiKeysScreen(): ReactNode {
 function Keys(): ReactNode {
   const may = useMay();
   const { scope } = useApi();
-  const [isAdding, setAdding] = useState(false);
+  const [isAdding, setAdding] = useCreating();
   const [edited, setEdited] = useState<ApiKey | null>(null);
   const [revoked, setRevoked] = useState<readonly ApiKey[]>([]);
   const [rotated, setRotated] = useState<ApiKey | null>(null);

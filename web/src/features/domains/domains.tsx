@@ -1,7 +1,7 @@
 /** The sending domains, and the form that adds one. */
 import { Link, useNavigate } from '@tanstack/react-router';
 import { Globe, Plus } from 'lucide-react';
-import { type ReactNode, useState } from 'react';
+import type { ReactNode } from 'react';
 import type { Domain } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
@@ -9,6 +9,7 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { useCreating } from '../../ui/creating.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
@@ -43,7 +44,7 @@ function RecordsFound({ domain }: { domain: Domain }): ReactNode {
 }
 
 export function DomainsScreen(): ReactNode {
-  const [isAdding, setAdding] = useState(false);
+  const [isAdding, setAdding] = useCreating();
   const list = useList('listDomains');
   const add = (
     <Allowed to="createDomain">

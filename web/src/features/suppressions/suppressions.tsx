@@ -29,6 +29,7 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { Field, INPUT, textOf } from '../../ui/field.tsx';
 import { FileField } from '../../ui/file-field.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
+import { RecipientLink } from '../../ui/recipient-link.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -176,7 +177,9 @@ function SuppressionTable(props: {
           selection.column,
           {
             title: 'Address',
-            cell: (row) => <span className="font-mono text-xs break-all">{row.address}</span>,
+            cell: (row) => (
+              <RecipientLink address={row.address} className="font-mono text-xs break-all" />
+            ),
           },
           { title: 'Reason', cell: (row) => <ReasonMark row={row} /> },
           { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },

@@ -1,11 +1,12 @@
 /** The webhooks, and the form that adds one and shows its signing secret once. */
 import { Link } from '@tanstack/react-router';
-import { type ReactNode, useState } from 'react';
+import type { ReactNode } from 'react';
 import type { Webhook } from '../../../../sdk/src/api.ts';
 import { useList } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { useCreating } from '../../ui/creating.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { answerInWords, stateOf } from './responses.ts';
@@ -28,7 +29,7 @@ export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
 
 export function WebhooksScreen(): ReactNode {
   const { scope } = useApi();
-  const [isAdding, setAdding] = useState(false);
+  const [isAdding, setAdding] = useCreating();
   const list = useList('listWebhooks');
   return (
     <>

@@ -18,7 +18,7 @@ import { NoEmails } from './no-emails.tsx';
 
 /** The screens that list emails. */
 const PLACES = {
-  emails: { to: '/$project/$environment/emails', rowPx: 36, Row },
+  emails: { to: '/$project/$environment/emails', rowPx: 58, Row },
   'test-inbox': { to: '/$project/$environment/test-inbox', rowPx: 56, Row: InboxRow },
 } as const;
 export type Place = keyof typeof PLACES;
@@ -110,9 +110,9 @@ function Rows(props: RowsProps): ReactNode {
                   search={searchOf(place, q)}
                   preload={false}
                   data-row={index}
-                  className={`flex h-full items-center gap-3 border-b border-line px-4 text-sm hover:bg-hover ${email.id === openId ? 'bg-chosen' : ''} ${index === marked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
+                  className={`flex h-full items-center gap-3 border-b border-line px-(--page-x) text-sm hover:bg-hover ${email.id === openId ? 'bg-chosen' : ''} ${index === marked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
                 >
-                  <Cells email={email} isNarrow={openId !== null} />
+                  <Cells email={email} />
                 </Link>
               </li>
             );
@@ -124,26 +124,24 @@ function Rows(props: RowsProps): ReactNode {
   );
 }
 
-type RowProps = { email: EmailSummary; isNarrow: boolean };
+type RowProps = { email: EmailSummary };
 
-function Row({ email, isNarrow }: RowProps): ReactNode {
+function Row({ email }: RowProps): ReactNode {
   const [first = '', ...others] = [...email.to, ...email.cc, ...email.bcc];
   return (
-    <>
-      <span className="flex w-4 shrink-0 sm:w-25">
-        <StatusBadge status={email.status} isShort />
-      </span>
-      <span className="flex min-w-0 flex-1 gap-1 font-mono text-xs" title={first}>
-        <span className="truncate">{first}</span>
+    <span className="grid min-w-0 grow grid-cols-[minmax(0,1fr)_auto] gap-x-3 gap-y-1">
+      <span className="flex min-w-0 gap-1.5" title={first}>
+        <span className="truncate font-medium">{first}</span>
         {others.length > 0 && <span className="shrink-0 text-muted">+{others.length}</span>}
       </span>
-      <span className={`min-w-0 flex-2 truncate ${isNarrow ? 'max-2xl:hidden' : 'max-sm:flex-1'}`}>
-        {email.subject}
-      </span>
-      <span className="w-16 text-right text-muted">
+      <span className="text-right text-muted">
         <Time at={email.created_at} />
       </span>
-    </>
+      <span className="truncate text-muted">{email.subject}</span>
+      <span className="text-right leading-none">
+        <StatusBadge status={email.status} />
+      </span>
+    </span>
   );
 }
 

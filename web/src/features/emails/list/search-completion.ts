@@ -1,4 +1,5 @@
 /** Completions of a typed search: operators, and the values that exist for each. */
+import { midnight, OPERATORS } from './email-search.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../../../../src/core/statuses.ts';
 
 export const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
@@ -15,16 +16,6 @@ export type Completion = {
 };
 
 const SHOWN_MAX = 8;
-
-const OPERATORS: readonly (readonly [name: string, about: string])[] = [
-  ['to:', 'a recipient'],
-  ['from:', 'the sender'],
-  ['status:', 'the delivery status'],
-  ['domain:', 'the sending domain'],
-  ['tag:', 'a tag, as name or name:value'],
-  ['after:', 'created from this date on'],
-  ['before:', 'created before this date'],
-];
 
 /** @param nowMs for dates */
 export function complete(text: string, known: Known, nowMs: number): Completion[] {
@@ -47,21 +38,11 @@ export function complete(text: string, known: Known, nowMs: number): Completion[
 }
 
 function candidates(known: Known, nowMs: number): [token: string, about: string][] {
-  // Midnight where the member is. A date alone would be midnight in UTC.
-  const dateAt = (daysAgo: number): string => {
-    const day = new Date(nowMs);
-    day.setDate(day.getDate() - daysAgo);
-    day.setHours(0, 0, 0, 0);
-    return day
-      .toISOString()
-      .replace(/:00\.000Z$/, 'Z')
-      .replace(/T00:00Z$/, '');
-  };
   const dates: [string, string][] = [
-    [dateAt(0), 'today'],
-    [dateAt(1), 'yesterday'],
-    [dateAt(7), 'a week ago'],
-    [dateAt(30), '30 days ago'],
+    [midnight(nowMs, 0), 'today'],
+    [midnight(nowMs, 1), 'yesterday'],
+    [midnight(nowMs, 7), 'a week ago'],
+    [midnight(nowMs, 30), '30 days ago'],
   ];
   return [
     ...OPERATORS.map(([name, about]): [string, string] => [name, about]),

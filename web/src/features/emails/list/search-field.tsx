@@ -1,9 +1,12 @@
-/** The search field with completions: arrow keys move, Enter or Tab accepts, Escape closes. */
+/**
+ * The search field: its filters as chips, the words that are typed, the number of matches. Completions open below:
+ * arrow keys move, Enter or Tab accepts, Escape closes. Backspace before the words takes the last filter back to text.
+ */
 import { useQuery } from '@tanstack/react-query';
-import { Search } from 'lucide-react';
+import { Search, X } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, type RefObject, useState } from 'react';
 import { useApi } from '../../../api/scope.ts';
-import { INPUT } from '../../../ui/field.tsx';
+import { filterInWords } from './email-search.ts';
 import { type Completion, complete, type Known } from './search-completion.ts';
 
 const NOTHING: Known = { domains: [], tags: [] };
@@ -13,8 +16,12 @@ export function SearchField(props: {
   field: RefObject<HTMLInputElement | null>;
   text: string;
   onText: (text: string) => void;
+  filters: readonly string[];
+  onFilters: (filters: readonly string[], text: string) => void;
+  /** The number of matches, as it is shown. */
+  count: string | null;
 }): ReactNode {
-  const { field, text, onText } = props;
+  const { field, text, onText, filters, onFilters, count } = props;
   const [isOpen, setOpen] = useState(false);
   const [marked, setMarked] = useState(-1);
   const known = useKnown(isOpen);
@@ -29,6 +36,13 @@ export function SearchField(props: {
     field.current?.focus();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
+    const isAtStart = field.current?.selectionStart === 0 && field.current.selectionEnd === 0;
+    const last = filters.at(-1);
+    if (event.key === 'Backspace' && isAtStart && last !== undefined) {
+      event.preventDefault();
+      onFilters(filters.slice(0, -1), `${last} ${text}`.trim());
+      return;
+    }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const isTaken = (event.key === 'Enter' || event.key === 'Tab') && choices[marked] !== undefined;
     if (isTaken) take(choices[marked]);
@@ -44,27 +58,66 @@ export function SearchField(props: {
   };
   return (
     <div className="relative min-w-0 grow">
-      <Search size={14} aria-hidden className="absolute top-2.25 left-2.5 text-muted" />
-      <input
-        ref={field}
-        type="search"
-        role="combobox"
-        aria-label="Search emails"
-        aria-expanded={choices.length > 0}
-        aria-controls="search-completions"
-        aria-autocomplete="list"
-        aria-activedescendant={choices[marked] && `search-completion-${marked}`}
-        autoComplete="off"
-        placeholder="Address, subject, id, tag:kind:receipt, after:2026-11-21"
-        value={text}
-        onChange={(event) => type(event.target.value)}
-        onFocus={() => setOpen(true)}
-        onBlur={() => setOpen(false)}
-        onKeyDown={onKeyDown}
-        className={`${INPUT} pl-8`}
-      />
+      <div className="flex min-h-control flex-wrap items-center gap-1.5 rounded-md border border-control bg-surface px-2.5 py-1 text-sm focus-within:outline-2 focus-within:outline-offset-2 focus-within:outline-accent">
+        <Search size={14} aria-hidden className="shrink-0 text-muted" />
+        {filters.map((filter, index) => (
+          <FilterChip
+            key={filter}
+            filter={filter}
+            onRemove={() => {
+              onFilters(filters.toSpliced(index, 1), text);
+              field.current?.focus();
+            }}
+          />
+        ))}
+        <input
+          ref={field}
+          type="search"
+          role="combobox"
+          aria-label="Search emails"
+          aria-expanded={choices.length > 0}
+          aria-controls="search-completions"
+          aria-autocomplete="list"
+          aria-activedescendant={choices[marked] && `search-completion-${marked}`}
+          autoComplete="off"
+          placeholder={filters.length === 0 ? 'Part of an address, subject, tag, id …' : ''}
+          value={text}
+          onChange={(event) => type(event.target.value)}
+          onFocus={() => setOpen(true)}
+          onBlur={() => setOpen(false)}
+          onKeyDown={onKeyDown}
+          className="min-w-24 flex-1 bg-transparent outline-none placeholder:text-muted"
+        />
+        <span role="status" className="shrink-0 text-muted tabular-nums">
+          {count !== null && (
+            <>
+              {count}
+              <span className="sr-only"> emails</span>
+            </>
+          )}
+        </span>
+      </div>
       <Completions choices={choices} marked={marked} onMark={setMarked} onTake={take} />
     </div>
+  );
+}
+
+function FilterChip({ filter, onRemove }: { filter: string; onRemove: () => void }): ReactNode {
+  const { name, value } = filterInWords(filter);
+  return (
+    <span className="inline-flex max-w-full items-center gap-1 rounded-[5px] bg-chosen pl-1.5 text-xs font-medium text-accent">
+      <span className="min-w-0 truncate">
+        {name}: {value}
+      </span>
+      <button
+        type="button"
+        aria-label={`Remove the filter ${name}: ${value}`}
+        onClick={onRemove}
+        className="grid size-6 shrink-0 place-items-center rounded hover:bg-hover"
+      >
+        <X size={12} aria-hidden />
+      </button>
+    </span>
   );
 }
 
@@ -80,7 +133,7 @@ function Completions(props: {
       role="listbox"
       id="search-completions"
       aria-label="Completions"
-      className={`absolute inset-x-0 top-9 z-20 rounded-lg border border-line bg-raised p-1 shadow-lg ${choices.length > 0 ? '' : 'hidden'}`}
+      className={`absolute inset-x-0 top-full z-20 mt-1 rounded-lg border border-line bg-raised p-1 shadow-lg ${choices.length > 0 ? '' : 'hidden'}`}
     >
       {choices.map((choice, index) => (
         <li

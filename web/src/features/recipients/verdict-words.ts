@@ -1,0 +1,127 @@
+/** Says in words whether mail reaches a recipient, and why not. */
+import type { EmailCounts, RecipientOverview } from '../../../../sdk/src/api.ts';
+import type { Status } from '../../../../src/core/statuses.ts';
+import type { Tone } from '../../ui/tone.ts';
+
+type Suppression = NonNullable<RecipientOverview['suppression']>;
+
+export const REASONS: Readonly<Record<Suppression['reason'], string>> = {
+  hard_bounce: 'Hard bounce',
+  complaint: 'Spam complaint',
+  unsubscribe: 'Unsubscribed',
+  manual: 'Added by hand',
+};
+
+/** Completes "Suppressed since …:". */
+const WHY: Readonly<Record<Suppression['reason'], string>> = {
+  hard_bounce: 'the mailbox refused an email for good',
+  complaint: 'the person reported an email as spam',
+  unsubscribe: 'the person unsubscribed',
+  manual: 'somebody added the address',
+};
+
+/** What follows when the suppression is removed. */
+const BEFORE_REMOVAL: Readonly<Record<Suppression['reason'], string>> = {
+  hard_bounce:
+    'Remove the suppression if the person has confirmed the address. Another hard bounce adds it again.',
+  complaint: 'Remove it only if the person asks for mail. Further complaints harm your reputation.',
+  unsubscribe: 'Remove it only if the person asks for mail again.',
+  manual: 'Remove the suppression to send to this address again.',
+};
+
+export type Verdict = { tone: Tone; title: string; text: string };
+
+/** @param day formats the time of the suppression */
+export function verdictOf(
+  { suppression, refused_requests: refused, last_reply: last }: RecipientOverview,
+  counts: EmailCounts | undefined,
+  day: (at: string) => string,
+): Verdict {
+  if (suppression !== null) {
+    const { reason, created_at: at, simulated, expires_at: ends } = suppression;
+    const since = refused.filter(({ created_at: refusedAt }) => refusedAt >= at).length;
+    const held = simulated
+      ? 'It is an address of the simulator, so emails are still sent.'
+      : `Emails to this address are refused before they are sent${since > 0 ? `: ${since} since then` : ''}.`;
+    const until = ends === null ? '' : ` It ends on ${day(ends)}.`;
+    return {
+      tone: 'quiet',
+      title: `Suppressed since ${day(at)}: ${WHY[reason]}`,
+      text: `${held}${until} ${BEFORE_REMOVAL[reason]}`,
+    };
+  }
+  const [newest] = refused;
+  if (newest !== undefined && isNewer(newest.created_at, last?.completed_at ?? null)) {
+    return {
+      tone: 'bad',
+      title: `The API refused the last request of ${day(newest.created_at)}`,
+      text: newest.error.message,
+    };
+  }
+  if (last === null) {
+    const isWritten = counts !== undefined && counts.total > 0;
+    return isWritten
+      ? { tone: 'open', title: 'No mail server has replied yet', text: waitingText(counts) }
+      : { tone: 'open', title: 'No email to this address', text: 'Nothing is stored about it.' };
+  }
+  return {
+    ...OUTCOMES[last.status],
+    text: last.reason?.advice ?? 'Nothing holds back mail to it.',
+  };
+}
+
+function isNewer(at: string, than: string | null): boolean {
+  return than === null || at > than;
+}
+
+function waitingText({ total }: EmailCounts): string {
+  return total === 1 ? 'One email waits or was simulated.' : `${total} emails wait.`;
+}
+
+const OUTCOMES: Readonly<Record<Status, { tone: Tone; title: string }>> = {
+  delivered: { tone: 'good', title: 'Emails arrive: the last one was delivered' },
+  sent: { tone: 'good', title: 'Emails arrive: a relay took the last one' },
+  bounced: { tone: 'bad', title: 'The last email bounced' },
+  failed: { tone: 'bad', title: 'The last email failed' },
+  complained: { tone: 'spam', title: 'The person reported the last email as spam' },
+  deferred: { tone: 'wait', title: 'The mail server put off the last email' },
+  suppressed: { tone: 'quiet', title: 'The last email was not sent: the address was suppressed' },
+  canceled: { tone: 'quiet', title: 'The last email was canceled' },
+  scheduled: { tone: 'open', title: 'The next email is scheduled' },
+  queued: { tone: 'open', title: 'The last email waits' },
+  sending: { tone: 'open', title: 'The last email is being sent' },
+};
+
+type HistoryEntry = RecipientOverview['history'][number];
+
+/** Says who made a change: "added by jo@acme.com". */
+export function changeInWords({ action, reason, by, actor }: HistoryEntry): string {
+  const name = actor?.name ?? null;
+  switch (by) {
+    case 'delivery':
+      return `${action} ${reason === 'complaint' ? 'after a complaint' : 'after a bounce'}`;
+    case 'recipient':
+      return action === 'added' ? 'the person unsubscribed' : 'the person subscribed again';
+    case 'command_line':
+      return `${action} on the command line`;
+    case 'import':
+      return `imported${name === null ? '' : ` by ${name}`}`;
+    case 'api':
+      return `${action} by ${name ?? 'an API key'}`;
+  }
+}
+
+/** The status of an email whose sender has nothing to do. */
+const FINE: ReadonlySet<Status> = new Set(['delivered', 'sent', 'scheduled', 'queued', 'sending']);
+
+export const isProblem = (status: Status): boolean => !FINE.has(status);
+
+/** Names of the providers that many know; others are named as in the queue. */
+const PROVIDERS: Readonly<Record<string, string>> = {
+  google: 'Google',
+  microsoft: 'Microsoft',
+  yahoo: 'Yahoo',
+  apple: 'Apple',
+};
+
+export const providerName = (provider: string): string => PROVIDERS[provider] ?? provider;

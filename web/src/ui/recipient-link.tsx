@@ -1,0 +1,24 @@
+/** The address of a recipient, as a link to its page. */
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import { useScope } from '../api/scope.ts';
+
+export function RecipientLink({
+  address,
+  className = '',
+}: {
+  address: string;
+  className?: string;
+}): ReactNode {
+  const scope = useScope();
+  return (
+    <Link
+      to="/$project/$environment/recipients/$address"
+      params={{ ...scope, address }}
+      preload={false}
+      className={`break-all underline decoration-line underline-offset-2 hover:decoration-current ${className}`}
+    >
+      {address}
+    </Link>
+  );
+}
