@@ -135,3 +135,37 @@ test('the test inbox is accessible and fits a phone, light and dark', async () =
     await assertGoodInAllThemes(page);
   }
 });
+
+test('an email is unread until it is opened, is deleted from the inbox, and comes back by Undo', async () => {
+  for (const subject of ['Marked first', 'Marked second']) {
+    await service.send({ to: 'marks@example.com', subject, text: subject });
+  }
+  await using opened = await open('test/test-inbox?q=to:marks@example.com');
+  const { page } = opened;
+  const [first, second] = [rowOf(page, 'Marked first'), rowOf(page, 'Marked second')];
+  await first.getByText('Unread:').waitFor({ state: 'attached' });
+  await assertGoodInAllThemes(page);
+  await first.click();
+  await page.getByRole('heading', { name: 'Marked first' }).waitFor();
+  await first.getByText('Unread:').waitFor({ state: 'detached' });
+  await second.getByText('Unread:').waitFor({ state: 'attached' });
+  const choose = async (item: string): Promise<void> => {
+    await page.getByRole('button', { name: 'More actions' }).click();
+    await page.getByRole('menuitem', { name: item }).click();
+  };
+  await choose('Mark as unread');
+  await first.getByText('Unread:').waitFor({ state: 'attached' });
+  await choose('Mark all as read');
+  await first.getByText('Unread:').waitFor({ state: 'detached' });
+  await second.click();
+  await page.getByRole('heading', { name: 'Marked second' }).waitFor();
+  await choose('Delete from the inbox');
+  await second.waitFor({ state: 'detached' });
+  await first.waitFor();
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await second.waitFor();
+  await choose('Clear the inbox');
+  await page.getByText('The test inbox was cleared in this browser.').waitFor();
+  await first.waitFor({ state: 'detached' });
+  assert.deepEqual(opened.complaints, []);
+});

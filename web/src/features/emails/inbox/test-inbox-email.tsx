@@ -1,14 +1,21 @@
 /** One email of the test inbox, as its reader would see it, and its parts. */
-import { Link, useParams, useSearch } from '@tanstack/react-router';
-import { ArrowLeft } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { Forward, Mail, Trash2 } from 'lucide-react';
+import { type ReactNode, useEffect } from 'react';
 import type { Email } from '../../../../../sdk/src/api.ts';
 import { useEmail } from '../page/use-email.ts';
 import { useApi } from '../../../api/scope.ts';
+import { useMay } from '../../../ui/allowed.tsx';
+import { ButtonLink } from '../../../ui/button.tsx';
+import { Crumb, PageHead } from '../../../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { TabLinks } from '../../../ui/tab-links.tsx';
 import { absoluteTime } from '../../../lib/time.ts';
+import { useOfferUndo } from '../../../ui/undo.tsx';
+import { EmailDialog, useEmailActions } from '../page/email-actions.tsx';
 import { type ContentTab, EmailContent } from '../page/email-content.tsx';
+import { withRead, withRemoved, withUnread } from './marks.ts';
+import { useMarks } from './use-marks.ts';
 
 const ROUTE = '/$project/$environment/test-inbox/$id';
 const TABS: readonly (readonly [ContentTab, string])[] = [
@@ -24,32 +31,49 @@ export function TestInboxEmailScreen(): ReactNode {
   const { id } = useParams({ from: ROUTE });
   const email = useEmail(id);
   return (
-    <article className="min-w-0">
-      <BackLink />
+    <article aria-label={email.data?.subject ?? 'Email'} className="min-w-0">
       {email.isPending && <RowsSkeleton rows={5} />}
       {email.isError && <Problem error={email.error} retry={() => void email.refetch()} />}
-      {email.isSuccess && <Loaded email={email.data} />}
+      {email.isSuccess && <Loaded key={id} email={email.data} />}
     </article>
   );
 }
 
-function BackLink(): ReactNode {
+/** An email that is shown is read, unless it is marked as unread afterwards. */
+function useReading({ id, subject }: Email): { markUnread: () => void; remove: () => void } {
   const { scope } = useApi();
-  const { q } = useSearch({ from: '/$project/$environment/test-inbox' });
-  return (
-    <Link
-      to="/$project/$environment/test-inbox"
-      params={scope}
-      search={q ? { q } : {}}
-      className="mx-4 mt-3 inline-flex items-center gap-1 text-sm text-muted hover:text-text"
-    >
-      <ArrowLeft size={14} aria-hidden /> Test inbox
-    </Link>
-  );
+  const navigate = useNavigate();
+  const offerUndo = useOfferUndo();
+  const { change } = useMarks();
+  useEffect(() => {
+    change((now) => withRead(now, id));
+    // Once for an email that appears: it may be marked as unread afterwards.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [id]);
+  const close = (): void =>
+    void navigate({ to: '/$project/$environment/test-inbox', params: scope, search: (all) => all });
+  const remove = (): void => {
+    change((now) => withRemoved(now, id));
+    close();
+    offerUndo({
+      text: `“${subject}” was deleted from the inbox in this browser.`,
+      undo: async () =>
+        change((now) => ({ ...now, removed: now.removed.filter((one) => one !== id) })),
+    });
+  };
+  const markUnread = (): void => {
+    change((now) => withUnread(now, id));
+    close();
+  };
+  return { markUnread, remove };
 }
 
 function Loaded({ email }: { email: Email }): ReactNode {
   const { scope } = useApi();
+  const { q } = useSearch({ from: '/$project/$environment/test-inbox' });
+  const { open, items, ...dialog } = useEmailActions(email);
+  const mayForward = useMay()('sendEmail') && (email.html !== null || email.text !== null);
+  const { markUnread, remove } = useReading(email);
   const { tab: chosen } = useSearch({ from: ROUTE });
   const tab = TABS.find(([name]) => name === chosen)?.[0] ?? 'preview';
   const lines: [string, string[]][] = [
@@ -62,8 +86,26 @@ function Loaded({ email }: { email: Email }): ReactNode {
   ];
   return (
     <>
-      <header className="space-y-3 px-4 pt-2 pb-4">
-        <h1 className="text-lg font-semibold break-words">{email.subject}</h1>
+      <PageHead
+        title={email.subject === '' ? '(no subject)' : email.subject}
+        crumb={
+          <Crumb to="/$project/$environment/test-inbox" params={scope} search={q ? { q } : {}}>
+            Test inbox
+          </Crumb>
+        }
+        secondary={
+          <ButtonLink to="/$project/$environment/emails/$id" params={{ ...scope, id: email.id }}>
+            Delivery status
+          </ButtonLink>
+        }
+        more={[
+          { label: 'Mark as unread', icon: Mail, onChoose: markUnread },
+          mayForward && { label: 'Forward', icon: Forward, onChoose: () => open('resend') },
+          ...items,
+          { label: 'Delete from the inbox', icon: Trash2, isDestructive: true, onChoose: remove },
+        ]}
+      />
+      <div className="px-(--page-x) pb-4">
         <dl className="text-sm">
           {lines
             .filter(([, texts]) => texts.length > 0)
@@ -74,16 +116,10 @@ function Loaded({ email }: { email: Email }): ReactNode {
               </div>
             ))}
         </dl>
-        <Link
-          to="/$project/$environment/emails/$id"
-          params={{ ...scope, id: email.id }}
-          className="text-sm text-accent underline"
-        >
-          Delivery status
-        </Link>
-      </header>
+      </div>
       <TabLinks label="Parts of the email" tabs={TABS} />
       <EmailContent email={email} tab={tab} authentication={null} />
+      <EmailDialog email={email} {...dialog} />
     </>
   );
 }

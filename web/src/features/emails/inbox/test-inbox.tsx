@@ -1,13 +1,19 @@
 /** Emails sent with test keys, as a mail program shows them: a list, and the open email beside it. */
 import { Link, Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { MailOpen, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { useScope } from '../../../api/scope.ts';
+import { serverNowMs } from '../../../lib/clock.ts';
 import { Find } from '../../../ui/find.tsx';
 import { ListAndDetail } from '../../../ui/list-and-detail.tsx';
+import type { MoreItems } from '../../../ui/more-menu.tsx';
 import { PageHead } from '../../../ui/page.tsx';
 import { Empty } from '../../../ui/states.tsx';
+import { useOfferUndo } from '../../../ui/undo.tsx';
 import { EmailList } from '../list/email-list.tsx';
 import { readSearchText } from '../list/email-search.ts';
+import { lastIdAt, withAllRead, withAllRemoved } from './marks.ts';
+import { useMarks } from './use-marks.ts';
 
 const ROUTE = '/$project/$environment/test-inbox';
 
@@ -16,6 +22,7 @@ export function TestInboxScreen(): ReactNode {
   const navigate = useNavigate();
   const { id } = useParams({ strict: false });
   const { q = '' } = useSearch({ from: ROUTE });
+  const items = useInboxItems();
   if (scope.environment === 'live') return <OnlyInTest />;
   const isOpen = id !== undefined;
   const find = (text: string): void => {
@@ -34,12 +41,36 @@ export function TestInboxScreen(): ReactNode {
         <PageHead
           title="Test inbox"
           about="Emails sent with test keys arrive here instead of being delivered."
+          more={items}
         />
       )}
       <Find label="Search the test inbox" q={q} onFind={find} />
       <EmailList place="test-inbox" q={q} openId={id ?? null} />
     </ListAndDetail>
   );
+}
+
+/** What is done with all emails at once. The emails themselves stay under Emails. */
+function useInboxItems(): MoreItems {
+  const { marks, change } = useMarks();
+  const offerUndo = useOfferUndo();
+  const newest = (): string => lastIdAt(serverNowMs());
+  const clear = (): void => {
+    const before = marks;
+    change((now) => withAllRemoved(now, newest()));
+    offerUndo({
+      text: 'The test inbox was cleared in this browser.',
+      undo: async () => change(() => before),
+    });
+  };
+  return [
+    {
+      label: 'Mark all as read',
+      icon: MailOpen,
+      onChoose: () => change((now) => withAllRead(now, newest())),
+    },
+    { label: 'Clear the inbox', icon: Trash2, isDestructive: true, onChoose: clear },
+  ];
 }
 
 function OnlyInTest(): ReactNode {

@@ -15,11 +15,14 @@ import { Time } from '../../../ui/time.tsx';
 import { rowsUpTo } from './email-pages.ts';
 import { useLiveEmails } from './live-emails.ts';
 import { NoEmails } from './no-emails.tsx';
+import { InboxRow } from '../inbox/inbox-row.tsx';
+import { isRemoved } from '../inbox/marks.ts';
+import { useMarks } from '../inbox/use-marks.ts';
 
 /** The screens that list emails. */
 const PLACES = {
   emails: { to: '/$project/$environment/emails', rowPx: 58, Row },
-  'test-inbox': { to: '/$project/$environment/test-inbox', rowPx: 56, Row: InboxRow },
+  'test-inbox': { to: '/$project/$environment/test-inbox', rowPx: 58, Row: InboxRow },
 } as const;
 export type Place = keyof typeof PLACES;
 
@@ -30,7 +33,11 @@ type ListProps = { place: Place; q: string; openId: string | null };
 
 export function EmailList({ place, q, openId }: ListProps): ReactNode {
   const { emails, isBehind, catchUp } = useLiveEmails(q);
-  const rows = useMemo(() => emails.data?.pages.flatMap((page) => page.data) ?? [], [emails.data]);
+  const { marks } = useMarks();
+  const rows = useMemo(() => {
+    const all = emails.data?.pages.flatMap((page) => page.data) ?? [];
+    return place === 'test-inbox' ? all.filter(({ id }) => !isRemoved(marks, id)) : all;
+  }, [emails.data, marks, place]);
   if (emails.isPending) return <RowsSkeleton />;
   if (emails.isLoadingError)
     return <Problem error={emails.error} retry={() => void emails.refetch()} />;
@@ -141,24 +148,6 @@ function Row({ email }: RowProps): ReactNode {
       <span className="text-right leading-none">
         <StatusBadge status={email.status} />
       </span>
-    </span>
-  );
-}
-
-function InboxRow({ email }: RowProps): ReactNode {
-  const { from, to, cc, bcc, subject, created_at: at } = email;
-  return (
-    <span className="min-w-0 grow">
-      <span className="flex gap-3">
-        <span className="min-w-0 grow truncate">
-          <span className="font-medium">{from}</span>
-          <span className="text-muted"> to {[...to, ...cc, ...bcc].join(', ')}</span>
-        </span>
-        <span className="text-right text-muted">
-          <Time at={at} />
-        </span>
-      </span>
-      <span className="block truncate">{subject}</span>
     </span>
   );
 }
