@@ -465,6 +465,14 @@ export type DeletedSession = {
   deleted: boolean;
 };
 
+export type DeletedSnooze = {
+  object: 'snooze';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
 export type DeletedSuppression = {
   object: 'suppression';
   /** Address as it was added. It is case-insensitive. */
@@ -1532,6 +1540,19 @@ export type Limits = {
     content_hours: number | null;
     /** Retention of emails and their timeline in hours, or null without a limit. */
     metadata_hours: number | null;
+  };
+  /** Shares of the recipients of 24 hours above which a reputation alert is raised. */
+  reputation: {
+    /** True when alerts are raised for this project. */
+    on: boolean;
+    /** Share of bounces. */
+    bounces: number;
+    /** Share of complaints. */
+    complaints: number;
+    /** Number of recipients of 24 hours below which no alert is raised. */
+    min: number;
+    /** True when an alert puts new mail of the domain on hold. */
+    pauses: boolean;
   };
 };
 
@@ -2675,6 +2696,35 @@ export type SmtpAnswer = {
   tls_policy?: string | null | undefined;
 };
 
+/** A finding that is snoozed for all members of the project. */
+export type Snooze = {
+  object: 'snooze';
+  /** The finding. */
+  id: string;
+  /** End of the snooze. */
+  until: string;
+  /** Member who snoozed the finding, or null when the member was removed. */
+  by: {
+    id: string;
+    name: string | null;
+    email: string;
+  } | null;
+  /** Time of the snooze. */
+  created_at: string;
+};
+
+export type SnoozeCreation = {
+  /** Time until which the finding is snoozed, at most 30 days ahead. */
+  until: string;
+};
+
+export type SnoozeList = {
+  object: 'list';
+  data: Snooze[];
+  /** True when the list continues in this direction. */
+  has_more: boolean;
+};
+
 export type Stats = {
   object: 'stats';
   /** Start of the first period. */
@@ -2682,16 +2732,18 @@ export type Stats = {
   /** End of the last period. */
   to: string;
   granularity: 'hour' | 'day';
-  by: 'domain' | 'provider' | 'tag' | 'key' | null;
+  /** Time zone of the days, or null for UTC. */
+  zone: string | null;
+  by: 'domain' | 'provider' | 'tag' | 'key' | 'template' | 'reason' | null;
   /** Sums of each value over all periods, the largest first. Without `by`, at most one entry. */
   totals: Array<{
-    /** Domain, provider, tag or id of the key. `*` stands for all further values together. Null without `by`. */
+    /** Domain, provider, tag, id of the key or template, or category of the reason. `*` stands for all further values together. Null without `by`. */
     value: string | null;
-    /** Name of the key, or null for other dimensions. */
+    /** Name of the key or template. Null for other dimensions, and when it was deleted. */
     name: string | null;
-    /** Number of accepted emails. Null with `by=provider`. */
+    /** Number of accepted emails. Null with `by=provider` and `by=reason`. */
     emails: number | null;
-    /** Number of recipients of accepted emails. Null with `by=provider`. */
+    /** Number of recipients of accepted emails. Null with `by=provider` and `by=reason`. */
     recipients: number | null;
     /** Number of recipients whose email a relay accepted. */
     sent: number;
@@ -2703,9 +2755,9 @@ export type Stats = {
     bounced: number;
     /** Number of recipients that ended without an answer about them. */
     failed: number;
-    /** Number of recipients on the suppression list, which were not attempted. Null with `by=provider`. */
+    /** Number of recipients on the suppression list, which were not attempted. Null with `by=provider` and `by=reason`. */
     suppressed: number | null;
-    /** Number of canceled recipients. Null with `by=provider`. */
+    /** Number of canceled recipients. Null with `by=provider` and `by=reason`. */
     canceled: number | null;
     /** Number of recipients who reported the email as spam. */
     complained: number;
@@ -2736,13 +2788,13 @@ export type Stats = {
   data: Array<{
     /** Start of the period. */
     period: string;
-    /** Domain, provider, tag or id of the key. `*` stands for all further values together. Null without `by`. */
+    /** Domain, provider, tag, id of the key or template, or category of the reason. `*` stands for all further values together. Null without `by`. */
     value: string | null;
-    /** Name of the key, or null for other dimensions. */
+    /** Name of the key or template. Null for other dimensions, and when it was deleted. */
     name: string | null;
-    /** Number of accepted emails. Null with `by=provider`. */
+    /** Number of accepted emails. Null with `by=provider` and `by=reason`. */
     emails: number | null;
-    /** Number of recipients of accepted emails. Null with `by=provider`. */
+    /** Number of recipients of accepted emails. Null with `by=provider` and `by=reason`. */
     recipients: number | null;
     /** Number of recipients whose email a relay accepted. */
     sent: number;
@@ -2754,9 +2806,9 @@ export type Stats = {
     bounced: number;
     /** Number of recipients that ended without an answer about them. */
     failed: number;
-    /** Number of recipients on the suppression list, which were not attempted. Null with `by=provider`. */
+    /** Number of recipients on the suppression list, which were not attempted. Null with `by=provider` and `by=reason`. */
     suppressed: number | null;
-    /** Number of canceled recipients. Null with `by=provider`. */
+    /** Number of canceled recipients. Null with `by=provider` and `by=reason`. */
     canceled: number | null;
     /** Number of recipients who reported the email as spam. */
     complained: number;
@@ -3670,11 +3722,31 @@ export type Operations = {
       to?: string | undefined;
       /** Length of a period. Hours are kept for 31 days, and days for 400 days. */
       granularity?: 'hour' | 'day' | undefined;
-      /** Dimension of the counts: the sending domain, the provider of the recipient, the tag as `name:value`, or the API key. */
-      by?: 'domain' | 'provider' | 'tag' | 'key' | undefined;
+      /** Time zone in which days and dates begin. The default is UTC. Such days are sums of hours, which are kept for 31 days. */
+      zone?: string | undefined;
+      /** Dimension of the counts: the sending domain, the provider of the recipient, the tag as `name:value`, the API key, the template, or the reason of a deferral or bounce. */
+      by?: 'domain' | 'provider' | 'tag' | 'key' | 'template' | 'reason' | undefined;
     };
     body: undefined;
     result: Stats;
+  };
+  /** List snoozed findings */
+  listSnoozes: {
+    query: Record<never, never>;
+    body: undefined;
+    result: SnoozeList;
+  };
+  /** Snooze a finding */
+  snoozeFinding: {
+    query: Record<never, never>;
+    body: SnoozeCreation;
+    result: Snooze;
+  };
+  /** End a snooze */
+  endSnooze: {
+    query: Record<never, never>;
+    body: undefined;
+    result: DeletedSnooze;
   };
   /** Show waiting mail */
   getQueue: {
@@ -4433,6 +4505,9 @@ export const OPERATIONS = {
   getRecipientLog: ['GET', '/v1/recipients/{address}/log'],
   getRecipient: ['GET', '/v1/recipients/{address}'],
   getStats: ['GET', '/v1/stats'],
+  listSnoozes: ['GET', '/v1/snoozes'],
+  snoozeFinding: ['PUT', '/v1/snoozes/{id}'],
+  endSnooze: ['DELETE', '/v1/snoozes/{id}'],
   getQueue: ['GET', '/v1/queue'],
   getQueueProvider: ['GET', '/v1/queue/providers/{provider}'],
   holdQueue: ['POST', '/v1/queue/hold'],

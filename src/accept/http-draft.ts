@@ -81,8 +81,10 @@ export function createDraftMaker(
     const wanted = { id, variables: variables ?? {}, withSubject: !subject, ...options };
     const rendered = await rendering.contentOf(wanted, from);
     if (isRefusal(rendered)) return rendered;
-    const draft = await draftWithDownloads({ ...rest, ...rendered, ...own }, context);
-    return isRefusal(draft) ? toTemplateRefusal(draft) : traced(draft);
+    const { templateId, ...content } = rendered;
+    const draft = await draftWithDownloads({ ...rest, ...content, ...own }, context);
+    if (isRefusal(draft)) return toTemplateRefusal(draft);
+    return traced({ ...draft, email: { ...draft.email, templateId } });
   };
 }
 
@@ -124,7 +126,7 @@ class TemplateRendering {
   async contentOf(
     template: Parameters<TemplateService['render']>[1],
     domain: string,
-  ): Promise<RenderedTemplate | Refusal> {
+  ): Promise<(RenderedTemplate & { templateId: string }) | Refusal> {
     this.#work ??= new RequestWork();
     const refuse = () => this.#refusalFor(domain);
     const request = { work: this.#work, gone: this.#resources.gone(), refuse };

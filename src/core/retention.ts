@@ -9,6 +9,9 @@ export type Retention = { contentH: number | null; metadataH: number | null };
 
 export const DEFAULT_RETENTION = { contentH: 45 * 24, metadataH: 90 * 24 } as const;
 
+/** Days for which counts of mail by hour and by day are kept (stats/counts.ts). */
+export const STATS_KEPT_DAYS = { hour: 31, day: 400 } as const;
+
 /** Idempotency keys are valid for 24 hours, and an email must exist as long as its key. */
 const HOURS_MIN = 24;
 const HOURS_MAX = 100 * 365 * 24;

@@ -33,6 +33,12 @@ export const BACKUP_AGE = { soonIntervals: 2, urgentMs: 7 * DAY_MS } as const;
 /** Limits on the time since the oldest recipient in the queue became due. */
 export const MAIL_WAITS = { soonMs: 30 * MINUTE_MS, urgentMs: 4 * HOUR_MS } as const;
 
+/** Limit on the time that one email in twenty waits for its first attempt. */
+export const FIRST_ATTEMPT_WAITS = { soonMs: MINUTE_MS } as const;
+
+/** Limit on the share of deferred attempts, among more than `attemptsMin`. */
+export const DEFERRED_SHARE = { soon: 0.5, attemptsMin: 50 } as const;
+
 /** Limits on the transactions since the oldest row was frozen. PostgreSQL refuses writes at two billion. */
 export const FROZEN_AGE = { soon: 500_000_000, urgent: 1_200_000_000 } as const;
 

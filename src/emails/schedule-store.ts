@@ -74,7 +74,7 @@ counted as (
     from clock, change
    where emails.project_id = $1 and emails.environment = $2 and emails.id = $3 and change.count > 0
   returning emails.project_id, emails.environment, emails.from_address, emails.key_id, emails.tags,
-            emails.event_count
+            emails.template_id, emails.event_count
 ),${COUNT_CANCELED},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)

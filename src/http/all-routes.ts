@@ -11,6 +11,7 @@ import { registerEventRoutes } from '../events/routes.ts';
 import { registerRecipientRoute } from '../emails/recipient/routes.ts';
 import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
 import { registerStatsRoutes } from '../stats/routes.ts';
+import { registerSnoozeRoutes } from '../findings/routes.ts';
 import { registerQueueRoutes } from '../delivery/queue-control/routes.ts';
 import { registerDmarcRoutes } from '../domains/dmarc/routes.ts';
 import { registerDomainRoutes } from '../domains/routes.ts';
@@ -64,6 +65,7 @@ export function registerAllRoutes(
   registerAddressLogRoute(app, services);
   registerRecipientRoute(app, services);
   registerStatsRoutes(app, services);
+  registerSnoozeRoutes(app, services);
   registerQueueRoutes(app, services);
   registerEmailBatchRoute(app, services);
   registerDomainRoutes(app, services);

@@ -19,6 +19,8 @@ export type Email = MessageContent & {
   submitted: RawMessage | null;
   /** The delivery notices that the sender asks for; absent: none, as over HTTP. */
   dsn?: Dsn;
+  /** The template of the request; absent: the request had its own content. */
+  templateId?: string;
   /** The span that accepted it (lib/tracing/spans.ts); absent: none was recorded. */
   traceparent?: string;
 };

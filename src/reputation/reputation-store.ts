@@ -187,6 +187,15 @@ export function listAlertRules(
   return db.query(`select ${RULE_COLUMNS} from reputation_rules`);
 }
 
+/** Returns undefined while the project has the rule of the installation. */
+export async function findAlertRule(
+  db: Queryable,
+  projectId: string,
+): Promise<ProjectAlertRule | undefined> {
+  const find = `select ${RULE_COLUMNS} from reputation_rules where project_id = $1`;
+  return (await db.query<ProjectAlertRule>(find, [projectId]))[0];
+}
+
 const SET_RULE = `
 insert into reputation_rules (project_id, is_on, bounces_ppm, complaints_ppm, emails_min, pauses)
 values ($1, $2, $3, $4, $5, $6)

@@ -53,7 +53,7 @@ with email as materialized (
          queue.position, email.project_id, email.environment,
          email.id,
          email.event_count + 1 as seq, email.created_at, email.scheduled_at, email.from_address, email.key_id,
-         email.tags
+         email.tags, email.template_id
     from unnest(${P.ids}::uuid[], ${P.projectIds}::uuid[]) with ordinality as input(id, project_id, ord)
    cross join lateral (
       select queue.project_id, queue.environment, queue.position from queue

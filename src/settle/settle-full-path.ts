@@ -39,7 +39,8 @@ input as materialized (
 email as materialized (
   select email.project_id, email.environment, email.id, email.event_count, email.open_count, email.expires_at,
          email.created_at,
-         email.scheduled_at, email.from_address, email.key_id, email.tags
+         email.scheduled_at, email.from_address, email.key_id, email.tags,
+         email.template_id
     from emails email
    where (email.project_id, email.environment, email.id) in
          (select project_id, environment, email_id from input)
@@ -86,7 +87,7 @@ changed_recipients as (
             recipients.next_attempt_at,
             case when input.late then recipients.provider else input.provider end as counted_provider,
             input.suppress_key, input.suppress_address, input.suppress_reason, input.suppress_days,
-            input.suppress_event_id,
+            input.suppress_event_id, input.reason ->> 'category' as category,
             input.notice_kind, input.notice
 ),
 numbered as materialized (
@@ -171,6 +172,7 @@ new_events as (
   now: 'clock.now',
   status: 'numbered.status',
   provider: 'numbered.counted_provider',
+  reason: 'numbered.category',
   // A late report says nothing about the time to delivery.
   timedIf: `numbered.status in ('delivered', 'sent') and not numbered.late`,
 })}`;

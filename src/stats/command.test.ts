@@ -26,6 +26,7 @@ const report: StatsReport = {
   from: '2026-11-20T00:00:00.000Z',
   to: '2026-11-22T00:00:00.000Z',
   granularity: 'day',
+  zone: null,
   by: null,
   totals: [{ ...row, histogram: [] }],
   data: [{ ...row, period: '2026-11-21T00:00:00.000Z' }],

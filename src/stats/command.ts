@@ -28,9 +28,10 @@ export function describeStats(stats: Command, cli: Cli): void {
         .default('day'),
     )
     .addOption(
-      new Option('--by <what>', 'sums for each sending domain, provider, tag or API key').choices(
-        STATS_DIMENSIONS,
-      ),
+      new Option(
+        '--by <what>',
+        'sums for each sending domain, provider, tag, API key, template or reason',
+      ).choices(STATS_DIMENSIONS),
     );
   apiRunnable(stats, cli, {
     examples: ['stats --granularity hour --from 6h', 'stats --from 7d --by provider'],

@@ -8,7 +8,7 @@ import { HOUR_MS } from '../lib/units.ts';
 export const STATS_GRANULARITIES = ['hour', 'day'] as const;
 export type StatsGranularity = (typeof STATS_GRANULARITIES)[number];
 
-export const STATS_DIMENSIONS = ['domain', 'provider', 'tag', 'key'] as const;
+export const STATS_DIMENSIONS = ['domain', 'provider', 'tag', 'key', 'template', 'reason'] as const;
 export type StatsDimension = (typeof STATS_DIMENSIONS)[number];
 
 /** Counters of recipients by outcome. `opened` and `clicked` count a recipient's first time, by a person. */
@@ -29,7 +29,7 @@ export const RECIPIENT_COUNTERS = [
 export const COUNTERS = ['emails', 'recipients', ...RECIPIENT_COUNTERS] as const;
 export type Counter = (typeof COUNTERS)[number];
 
-/** Counters without a provider: their changes happen before a mail server is looked up. */
+/** Counters without a provider or a reason: their changes happen before a mail server is looked up. */
 export const NOT_BY_PROVIDER = { emails: null, recipients: null, suppressed: null, canceled: null };
 
 /**
@@ -45,11 +45,15 @@ export type Counts = Record<Counter, number> & {
   latencies: readonly number[];
 };
 
-/** Retention of counts: hours for a month, days for more than a year. */
-export const STATS_KEPT_DAYS: Readonly<Record<StatsGranularity, number>> = { hour: 31, day: 400 };
-
 /** Limit on the distinct values of a dimension per project, environment and day. Further values count as `*`. */
-export const STATS_VALUES_MAX = { domain: 500, provider: 200, tag: 200, key: 200 } as const;
+export const STATS_VALUES_MAX = {
+  domain: 500,
+  provider: 200,
+  tag: 200,
+  key: 200,
+  template: 200,
+  reason: 50,
+} as const;
 /**
  * Limit on the values of one tag name; further ones count as `name:*`. A tag with a new value in each email leaves
  * room for other tags.
@@ -60,37 +64,89 @@ const PERIOD_MS: Readonly<Record<StatsGranularity, number>> = { hour: HOUR_MS, d
 const PERIODS_MAX: Readonly<Record<StatsGranularity, number>> = { hour: 31 * 24, day: 400 };
 const DEFAULT_PERIODS: Readonly<Record<StatsGranularity, number>> = { hour: 24, day: 30 };
 
-export type StatsRange = { granularity: StatsGranularity; from: Date; to: Date };
+/** `dayStarts`: the hours at which days of a time zone begin; absent or null: days of UTC. */
+export type StatsRange = {
+  granularity: StatsGranularity;
+  from: Date;
+  to: Date;
+  dayStarts?: readonly Date[] | null;
+};
+
+export type StatsTimes = {
+  granularity: StatsGranularity;
+  from?: Date | undefined;
+  to?: Date | undefined;
+  /** An IANA time zone, for days that begin there at midnight. Such days are sums of hours, so they go back 31 days. */
+  zone?: string | null | undefined;
+};
 
 /**
  * Returns whole periods, from the beginning of the first to the end of the last. The defaults: `to` is the end of the
- * current period, and `from` is 24 hours or 30 days before.
+ * current period, and `from` is 24 hours or 30 days before. With a zone, `from` and `to` are whole hours.
  */
-export function statsRange(
-  {
-    granularity,
-    from,
-    to,
-  }: { granularity: StatsGranularity; from?: Date | undefined; to?: Date | undefined },
-  nowMs: number,
-): StatsRange | Refusal {
-  const periodMs = PERIOD_MS[granularity];
+export function statsRange(times: StatsTimes, nowMs: number): StatsRange | Refusal {
+  const { from, to, granularity, zone = null } = times;
+  const stored = zone === null ? granularity : 'hour';
+  const periodMs = PERIOD_MS[stored];
   const endMs = Math.ceil((to?.getTime() ?? nowMs + 1) / periodMs) * periodMs;
   const beginMs =
     from === undefined
-      ? endMs - DEFAULT_PERIODS[granularity] * periodMs
+      ? endMs - DEFAULT_PERIODS[granularity] * PERIOD_MS[granularity]
       : Math.floor(from.getTime() / periodMs) * periodMs;
   const periods = (endMs - beginMs) / periodMs;
-  const problem = rangeProblem(granularity, periods);
+  const problem = rangeProblem(stored, periods, zone);
   if (problem !== null) return refuseFields([problem]);
-  return { granularity, from: new Date(beginMs), to: new Date(endMs) };
+  const range = { granularity, from: new Date(beginMs), to: new Date(endMs) };
+  if (zone === null || granularity === 'hour') return range;
+  const dayStarts = dayStartsOf(range, zone);
+  if (from !== undefined || dayStarts.length === 1) return { ...range, dayStarts };
+  // Without a beginning, the first day is whole, too.
+  return { ...range, from: dayStarts[1]!, dayStarts: dayStarts.slice(1) };
 }
 
-function rangeProblem(granularity: StatsGranularity, periods: number): FieldProblem | null {
+/**
+ * The hours of a range at which a day begins in a time zone, with its first hour. Where a zone is not whole hours from
+ * UTC, a day begins with the first whole hour of UTC after its midnight.
+ */
+function dayStartsOf({ from, to }: { from: Date; to: Date }, zone: string): Date[] {
+  const dateIn = new Intl.DateTimeFormat('en-CA', { timeZone: zone });
+  const starts: Date[] = [];
+  let date = '';
+  for (let ms = from.getTime(); ms < to.getTime(); ms += HOUR_MS) {
+    const next = dateIn.format(ms);
+    if (next !== date) starts.push(new Date(ms));
+    date = next;
+  }
+  return starts;
+}
+
+/** Returns the first hour of a date in a time zone, or null when the zone skips the date. */
+export function startOfDate(date: string, zone: string): Date | null {
+  const noonMs = Date.parse(`${date}T12:00:00Z`);
+  // Zones are up to 14 hours from UTC.
+  const around = { from: new Date(noonMs - 27 * HOUR_MS), to: new Date(noonMs + 15 * HOUR_MS) };
+  const dateIn = new Intl.DateTimeFormat('en-CA', { timeZone: zone });
+  return dayStartsOf(around, zone).find((start) => dateIn.format(start) === date) ?? null;
+}
+
+export function isTimeZone(name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }) instanceof Intl.DateTimeFormat;
+  } catch {
+    return false;
+  }
+}
+
+function rangeProblem(
+  granularity: StatsGranularity,
+  periods: number,
+  zone: string | null,
+): FieldProblem | null {
   if (periods <= 0) return { field: 'from', message: 'must be before to' };
   const max = PERIODS_MAX[granularity];
   if (periods <= max) return null;
-  const hint = granularity === 'hour' ? ', or use granularity=day' : '';
+  const coarser = zone === null ? ', or use granularity=day' : ', or leave out zone';
+  const hint = granularity === 'hour' ? coarser : '';
   const message = `is ${periods} ${granularity}s before to, but a report has at most ${max}; choose a later time${hint}`;
   return { field: 'from', message };
 }

@@ -1,6 +1,6 @@
 /** Schemas of the report of counts (stats-report.ts), and of its query. */
 import { z } from 'zod';
-import { STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
+import { isTimeZone, STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
 import { doc, time } from '../http/schemas.ts';
 
 const statsTime = (description: string, example: string) =>
@@ -19,10 +19,16 @@ export const statsQuery = z.strictObject({
     z.enum(STATS_GRANULARITIES).default('day'),
     'Length of a period. Hours are kept for 31 days, and days for 400 days.',
   ),
+  zone: doc(
+    z.string().max(64).refine(isTimeZone, 'is not the name of a time zone').optional(),
+    'Time zone in which days and dates begin. The default is UTC. Such days are sums of hours, which are kept for 31 ' +
+      'days.',
+    'Europe/Berlin',
+  ),
   by: doc(
     z.enum(STATS_DIMENSIONS).optional(),
     'Dimension of the counts: the sending domain, the provider of the recipient, the tag as ' +
-      '`name:value`, or the API key.',
+      '`name:value`, the API key, the template, or the reason of a deferral or bounce.',
   ),
 });
 
@@ -30,7 +36,7 @@ const count = (description: string, example: number) =>
   z.int().meta({ description, examples: [example] });
 
 const countUnlessByProvider = (description: string, example: number) =>
-  doc(z.int().nullable(), `${description} Null with \`by=provider\`.`, example);
+  doc(z.int().nullable(), `${description} Null with \`by=provider\` and \`by=reason\`.`, example);
 
 const atMost = (percent: number, example: number) =>
   doc(
@@ -42,11 +48,15 @@ const atMost = (percent: number, example: number) =>
 const counts = {
   value: doc(
     z.string().nullable(),
-    'Domain, provider, tag or id of the key. `*` stands for all further values together. Null without ' +
-      '`by`.',
+    'Domain, provider, tag, id of the key or template, or category of the reason. `*` stands for all further values ' +
+      'together. Null without `by`.',
     'acme.com',
   ),
-  name: doc(z.string().nullable(), 'Name of the key, or null for other dimensions.', null),
+  name: doc(
+    z.string().nullable(),
+    'Name of the key or template. Null for other dimensions, and when it was deleted.',
+    null,
+  ),
   emails: countUnlessByProvider('Number of accepted emails.', 1_200),
   recipients: countUnlessByProvider('Number of recipients of accepted emails.', 1_250),
   sent: count('Number of recipients whose email a relay accepted.', 0),
@@ -105,6 +115,7 @@ export const statsReport = z
     from: time('Start of the first period.'),
     to: time('End of the last period.'),
     granularity: z.enum(STATS_GRANULARITIES),
+    zone: doc(z.string().nullable(), 'Time zone of the days, or null for UTC.', null),
     by: z.enum(STATS_DIMENSIONS).nullable(),
     totals: doc(
       z.array(z.object({ ...counts, histogram })),

@@ -41,6 +41,7 @@ const { db } = database;
 const LIMIT = { max: 1_000_000, windowS: 60 };
 const GONE = 'gone@example.net';
 const ACTIONS = 400;
+const TEMPLATE_IDS = [newId(), newId()];
 const ALWAYS = { from: new Date(0), to: new Date('2200-01-01'), domain: null };
 
 type FullSender = { sender: Sender; keyIds: readonly string[] };
@@ -110,6 +111,7 @@ class Actions {
       keyId: random.pick(keyIds),
       from: { name: null, address: address(random.pick(['hello@acme.com', 'hi@b.com'])) },
       tags: values.map((value) => ({ name: 'kind', value })),
+      ...(random.chance(0.5) && { templateId: random.pick(TEMPLATE_IDS) }),
       mayHandOver: random.chance(0.8),
       acceptsSuppressed: true,
     });
@@ -131,8 +133,12 @@ class Actions {
     const status = this.#random.pick(ends);
     const provider = this.#random.pick(['google', 'yahoo']);
     const { email, position, claim } = one;
+    const category = this.#random.pick(['mailbox', 'quota']);
+    const reason = status === 'bounced' || status === 'deferred' ? { category } : null;
     const outcome = settlement(email, {
       status,
+      reason,
+      data: { email_id: email.id, status, reason },
       eventType: EVENT_OF_STATUS[status],
       position,
       claim,

@@ -11,17 +11,13 @@ import {
   type StatsDimension,
   type StatsGranularity,
   statsRange,
+  type StatsTimes,
 } from './counts.ts';
 import { isId } from '../database/ids.ts';
 import type { Queryable } from '../database/database.ts';
-import { findKeyNames, readStats, STATS_ROWS_MAX } from './stats-store.ts';
+import { findNames, readStats, STATS_ROWS_MAX } from './stats-store.ts';
 
-export type StatsRequest = {
-  granularity: StatsGranularity;
-  from?: Date | undefined;
-  to?: Date | undefined;
-  by?: StatsDimension | null | undefined;
-};
+export type StatsRequest = StatsTimes & { by?: StatsDimension | null | undefined };
 
 type WireCounts = Omit<Counts, keyof typeof NOT_BY_PROVIDER | 'latencies'> &
   Record<keyof typeof NOT_BY_PROVIDER, number | null> & {
@@ -40,6 +36,7 @@ export type StatsReport = {
   from: string;
   to: string;
   granularity: StatsGranularity;
+  zone: string | null;
   by: StatsDimension | null;
   totals: (ValueName & WireCounts & { histogram: { at_most_s: number | null; count: number }[] })[];
   data: ({ period: string } & ValueName & WireCounts)[];
@@ -58,9 +55,7 @@ export async function reportStats(
   if (isRefusal(range)) return range;
   const rows = await readStats(db, reach, { ...range, by, domain });
   if (rows === null) return TOO_MANY_ROWS;
-  const keyIds =
-    by === 'key' ? new Set(rows.map(({ value }) => value).filter(isId)) : new Set<string>();
-  const names = await findKeyNames(db, reach, [...keyIds]);
+  const names = await namesOf(db, reach, { by, rows });
   const valueName = (value: string): ValueName => ({
     value: by === null ? null : value,
     name: names.get(value) ?? null,
@@ -73,6 +68,7 @@ export async function reportStats(
     from: range.from.toISOString(),
     to: range.to.toISOString(),
     granularity: range.granularity,
+    zone: request.zone ?? null,
     by,
     totals: totals.map(({ value, counts }) => ({
       ...valueName(value),
@@ -90,6 +86,17 @@ export async function reportStats(
   };
 }
 
+/** Returns the names of values that are ids. */
+function namesOf(
+  db: Queryable,
+  scope: DomainScope,
+  { by, rows }: { by: StatsDimension | null; rows: readonly { value: string }[] },
+): Promise<Map<string, string>> | Map<string, string> {
+  if (by !== 'key' && by !== 'template') return new Map();
+  const ids = [...new Set(rows.map(({ value }) => value).filter(isId))];
+  return findNames(db, scope, { dimension: by, ids });
+}
+
 function refuseDimension(domain: string, by: StatsDimension): Refusal {
   const message = `This key is limited to ${domain}, whose mail is not counted by ${by}; leave out by, or use a key without a domain.`;
   return { refused: 'authorization_error', message };
@@ -102,7 +109,7 @@ const TOO_MANY_ROWS = refuseFields([
   },
 ]);
 
-/** Orders values by size. Providers have no accepted recipients, so their attempts count. */
+/** Orders values by size. Providers and reasons have no accepted recipients, so their attempts count. */
 function weightOf({ recipients, sent, delivered, deferred, bounced, failed }: Counts): number {
   return Math.max(recipients, sent + delivered + deferred + bounced + failed);
 }
@@ -110,7 +117,7 @@ function weightOf({ recipients, sent, delivered, deferred, bounced, failed }: Co
 function countsToWire({ latencies, ...counts }: Counts, by: StatsDimension | null): WireCounts {
   return {
     ...counts,
-    ...(by === 'provider' && NOT_BY_PROVIDER),
+    ...((by === 'provider' || by === 'reason') && NOT_BY_PROVIDER),
     time_to_delivery: {
       count: latencies.reduce((sum, count) => sum + count, 0),
       p50_at_most_s: percentileAtMostS(latencies, 50),

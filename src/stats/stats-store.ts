@@ -16,12 +16,12 @@ import {
   LATENCY_CLASSES,
   RECIPIENT_COUNTERS,
   STATS_GRANULARITIES,
-  STATS_KEPT_DAYS,
   STATS_VALUES_MAX,
   type StatsDimension,
   type StatsRange,
   TAG_VALUES_MAX,
 } from './counts.ts';
+import { STATS_KEPT_DAYS } from '../core/retention.ts';
 import type { Scope } from '../core/scope.ts';
 import { ADVISORY_LOCKS } from '../database/advisory-locks.ts';
 import type { Database, Queryable } from '../database/database.ts';
@@ -36,31 +36,39 @@ const latencyClass = (now: string): string =>
 
 /** A step of the accept statements. All are SQL; `from` has the scope, key and time of the emails. */
 export const countAccepted = (
-  accepted: Record<'from' | 'domain' | 'tags' | 'emails' | 'recipients' | 'suppressed', string>,
+  accepted: Record<
+    'from' | 'domain' | 'tags' | 'template' | 'emails' | 'recipients' | 'suppressed',
+    string
+  >,
 ): string => `
 new_counts as (
-  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
-                            recipients, suppressed)
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags,
+                            template_id, emails, recipients, suppressed)
   select project_id, environment, now, 'accepted', ${accepted.domain}, key_id, ${accepted.tags},
-         ${accepted.emails}, ${accepted.recipients}, ${accepted.suppressed}
+         ${accepted.template}, ${accepted.emails}, ${accepted.recipients}, ${accepted.suppressed}
     from ${accepted.from}
 )`;
 
 /**
  * A step of the settle statements. All are SQL; `from` has the emails as `email`.
  * @param settled.timedIf condition for counting the time to delivery
+ * @param settled.reason category of the reply; absent: outcomes without a reason
  */
 export const countSettled = (
-  settled: Record<'from' | 'now' | 'status' | 'provider', string> & { timedIf?: string },
+  settled: Record<'from' | 'now' | 'status' | 'provider', string> & {
+    timedIf?: string;
+    reason?: string;
+  },
 ): string => {
-  const { from, now, status, provider, timedIf } = settled;
+  const { from, now, status, provider, timedIf, reason = 'null' } = settled;
   const latency = latencyClass(now);
   return `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
-                            latency_class, recipients)
+                            template_id, reason, latency_class, recipients)
   select email.project_id, email.environment, ${now}, ${status}, ${SENDER_DOMAIN}, email.key_id,
-         ${provider}, email.tags, ${timedIf ? `case when ${timedIf} then ${latency} end` : latency}, 1
+         ${provider}, email.tags, email.template_id, ${reason},
+         ${timedIf ? `case when ${timedIf} then ${latency} end` : latency}, 1
     from ${from}
 )`;
 };
@@ -68,9 +76,10 @@ new_counts as (
 /** A step of the cancel statement. Needs `counted` with the email, and `change` with the number of its recipients. */
 export const COUNT_CANCELED = `
 new_counts as (
-  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, recipients)
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, template_id,
+                            recipients)
   select email.project_id, email.environment, clock.now, 'canceled', ${SENDER_DOMAIN}, email.key_id,
-         email.tags, change.count
+         email.tags, email.template_id, change.count
     from clock, counted email, change
 )`;
 
@@ -78,9 +87,9 @@ new_counts as (
 export const COUNT_VISITS = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
-                            recipients)
+                            template_id, recipients)
   select visit.project_id, visit.environment, visit.at, visit.what, ${SENDER_DOMAIN}, email.key_id,
-         visit.provider, email.tags,
+         visit.provider, email.tags, email.template_id,
          1
     from email join (
       select project_id, environment, email_id, position, provider, min(at) as at,
@@ -108,6 +117,10 @@ const expandSql = (deltas: string): string => `
       select 'key', delta.key_id::text where delta.key_id is not null
        union all
       select 'provider', left(delta.provider, 255) where delta.provider <> ''
+       union all
+      select 'template', delta.template_id::text where delta.template_id is not null
+       union all
+      select 'reason', delta.reason where delta.reason <> ''
        union all
       select distinct 'tag', tag.name || ':' || tag.value
         from jsonb_to_recordset(delta.tags) as tag(name text, value text)) part(dimension, value)`;
@@ -205,9 +218,9 @@ with gone as (
 ),
 collapsed as materialized (
   select project_id, environment, date_trunc('hour', at, 'UTC') as at, what, domain, key_id, provider,
-         tags, latency_class, sum(emails) as emails, sum(recipients) as recipients,
+         tags, template_id, reason, latency_class, sum(emails) as emails, sum(recipients) as recipients,
          sum(suppressed) as suppressed
-    from gone group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+    from gone group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 ),
 hours as materialized (
   select project_id, environment, dimension, value, hour, ${DELTA_SUMS}
@@ -254,6 +267,9 @@ export const STATS_ROWS_MAX = 10_000;
 
 const OWN_DELTAS = '(select * from stats_deltas where project_id = $1 and environment = $2)';
 
+/** Hours count in the last of the given starts before them, so that days of any time zone are sums of hours. */
+const PERIOD = `coalesce(($8::timestamptz[])[width_bucket(counted.period, $8::timestamptz[])], counted.period)`;
+
 const READ = `
 with counted as (
   select stats.period, stats.value, ${COUNTERS.join()}, latencies
@@ -267,10 +283,10 @@ with counted as (
      and ($7::text is null or expanded.value = $7)
    group by 1, 2
 )
-select counted.period, counted.value, ${sumSql('counted', 'float8')}
+select ${PERIOD} as period, counted.value, ${sumSql('counted', 'float8')}
   from counted
- group by counted.period, counted.value
- order by counted.period, counted.value
+ group by 1, 2
+ order by 1, 2
  limit ${STATS_ROWS_MAX + 1}`;
 
 export type StatsRow = Counts & { period: Date; value: string };
@@ -285,24 +301,28 @@ export type StatsQuery = StatsRange & {
 export async function readStats(
   db: Queryable,
   { projectId, environment }: Scope,
-  { granularity, from, to, by, domain }: StatsQuery,
+  { granularity, from, to, dayStarts = null, by, domain }: StatsQuery,
 ): Promise<StatsRow[] | null> {
   const dimension = domain === null ? (by ?? 'total') : 'domain';
-  const values = [projectId, environment, granularity, dimension, from, to, domain];
+  const stored = dayStarts === null ? granularity : 'hour';
+  const values = [projectId, environment, stored, dimension, from, to, domain, dayStarts];
   const rows = await db.query<StatsRow>(READ, values);
   return rows.length > STATS_ROWS_MAX ? null : rows;
 }
 
-const KEY_NAMES = `
-select id, name from api_keys where project_id = $1 and environment = $2 and id = any($3::uuid[])`;
+const namesSql = (table: 'api_keys' | 'templates'): string => `
+select id, name from ${table} where project_id = $1 and environment = $2 and id = any($3::uuid[])`;
 
-export async function findKeyNames(
+const NAMES = { key: namesSql('api_keys'), template: namesSql('templates') };
+
+/** Returns the names of keys or templates that still exist. */
+export async function findNames(
   db: Queryable,
   { projectId, environment }: Scope,
-  ids: readonly string[],
+  { dimension, ids }: { dimension: keyof typeof NAMES; ids: readonly string[] },
 ): Promise<Map<string, string>> {
   if (ids.length === 0) return new Map();
-  const rows = await db.query<{ id: string; name: string }>(KEY_NAMES, [
+  const rows = await db.query<{ id: string; name: string }>(NAMES[dimension], [
     projectId,
     environment,
     ids,

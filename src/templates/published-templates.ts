@@ -7,6 +7,7 @@ import { readInTurn, type TemplateParts } from './rendering.ts';
 import * as store from './template-store.ts';
 
 type PublishedTemplate = {
+  id: string;
   key: string;
   parts: TemplateParts;
   declared: readonly store.TemplateVariable[];
@@ -47,7 +48,7 @@ export class PublishedTemplates {
     if (isRefusal(parts)) return parts;
     const { subject, html, text, variables } = content;
     const size = 1_000 + subject.length + (html?.length ?? 0) + (text?.length ?? 0);
-    const published = { key, parts, declared: variables, size };
+    const published = { id, key, parts, declared: variables, size };
     this.#cache.set(key, published);
     return published;
   }

@@ -178,7 +178,7 @@ export class TemplateService {
   }
 
   /**
-   * Renders the content of an email whose request has `template`.
+   * Renders the content of an email whose request has `template`, and returns the id of the template.
    * @param template.withSubject false when the email has its own subject, so that the template's is not rendered
    * @param request.refuse returns why the email is refused whatever its content is; called before rendering
    * @param request.gone aborted when the client has disconnected
@@ -193,7 +193,7 @@ export class TemplateService {
       numbersAsText?: boolean | undefined;
     },
     request: { work: RequestWork; gone: AbortSignal; refuse: () => Promise<Refusal | null> },
-  ): Promise<RenderedTemplate | Refusal> {
+  ): Promise<(RenderedTemplate & { templateId: string }) | Refusal> {
     const found = await this.#published.find(scope, template.id);
     if (isRefusal(found)) return found;
     const refusal = await request.refuse();
@@ -205,7 +205,12 @@ export class TemplateService {
     request.work.useForReading(key, size);
     const given = { values: variables, field: 'template.variables', numbersAsText };
     const values = { declared, given };
-    return runInTurn(scope, () => renderWithinBudget(request.work, parts, values), request.gone);
+    const rendered = await runInTurn(
+      scope,
+      () => renderWithinBudget(request.work, parts, values),
+      request.gone,
+    );
+    return isRefusal(rendered) ? rendered : { ...rendered, templateId: found.id };
   }
 }
 

@@ -45,7 +45,7 @@ input as materialized (
 ),
 email as materialized (
   select email.project_id, email.environment, email.id, email.event_count, email.from_address, email.key_id,
-         email.tags
+         email.tags, email.template_id
     from emails email
    where (email.project_id, email.environment, email.id) in
          (select project_id, environment, email_id from input)

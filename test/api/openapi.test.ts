@@ -390,6 +390,10 @@ test('responses about sessions are as documented', async () => {
   const { body: view } = await asks('saveView', {}, { name: 'Bounced', q: 'status:bounced' });
   await asks('listViews');
   await asks('deleteView', view);
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  await asks('snoozeFinding', { id: 'bounces' }, { until });
+  await asks('listSnoozes');
+  await asks('endSnooze', { id: 'bounces' });
   await asks('listOperatorConditions');
   await asks('getReconciliation');
   await operatorResponses(service, asks, project);

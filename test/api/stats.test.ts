@@ -64,7 +64,7 @@ test('emails are counted at once, by the outcomes of their recipients', async ()
 
   const report = await stats('granularity=hour');
   const { totals, data, ...asked } = report;
-  assert.deepEqual(Object.keys(asked), ['object', 'from', 'to', 'granularity', 'by']);
+  assert.deepEqual(Object.keys(asked), ['object', 'from', 'to', 'granularity', 'zone', 'by']);
   assert.ok(Date.parse(asked.to) >= Date.now() && Date.parse(asked.from) < before);
   assert.deepEqual(totals.map(counted), [
     {
@@ -115,13 +115,63 @@ test('emails are counted by sending domain, provider, tag and key', async () => 
   assert.equal(delivered, 3);
 });
 
+test('emails are counted by template and by the reason of a bounce', async () => {
+  const { body: template } = await service.request('POST', '/v1/templates', {
+    body: { name: 'Receipt', alias: 'receipt', subject: 'Yours', html: '<p>Thanks</p>' },
+  });
+  const published = await service.request('POST', `/v1/templates/${template.id}/publish`);
+  assert.equal(published.status, 200, published.text);
+  const { subject: _subject, html: _html, text: _text, ...email } = EMAIL as Body;
+  const sent: string[] = [];
+  for (const name of ['delivered', 'bounced']) {
+    const { body, text } = await service.request('POST', '/v1/emails', {
+      body: { ...email, to: `${name}@simulator.test`, template: { id: 'receipt' } },
+    });
+    assert.ok(body.id, text);
+    await service.waitForStatus(body.id, name);
+    sent.push(body.id);
+  }
+  const { totals } = await stats('by=template');
+  assert.deepEqual(totals.map(counted), [
+    {
+      value: template.id,
+      name: 'Receipt',
+      emails: 2,
+      recipients: 2,
+      delivered: 1,
+      bounced: 1,
+    },
+  ]);
+  const { totals: reasons } = await stats('by=reason');
+  const bounced = reasons.reduce((sum: number, row: Body) => sum + row.bounced, 0);
+  const [all] = (await stats()).totals;
+  assert.equal(bounced, all.bounced);
+  assert.ok(reasons.every((row: Body) => row.emails === null && row.delivered === 0));
+  const { body: detail } = await service.request('GET', `/v1/emails/${sent[1]}`);
+  const { category } = detail.recipients[0].reason;
+  assert.ok(reasons.some((row: Body) => row.value === category && row.bounced > 0));
+});
+
+test('days begin at midnight of a time zone', async () => {
+  const { data, from, zone } = await stats('zone=Asia/Tokyo&from=2026-11-20');
+  assert.equal(zone, 'Asia/Tokyo');
+  assert.equal(from, '2026-11-19T15:00:00.000Z');
+  assert.ok(data.length > 0);
+  for (const { period } of data) assert.match(period, /T15:00:00\.000Z$/);
+  const { data: utc } = await stats();
+  const sum = (rows: Body) => rows.reduce((count: number, row: Body) => count + row.delivered, 0);
+  assert.equal(sum(data), sum(utc));
+  assertFailure(await ask('zone=Europe/Atlantis'), 422, 'validation_error');
+  assertFailure(await ask('zone=Asia/Tokyo&from=2026-01-01'), 422, 'validation_error');
+});
+
 test('the command line shows the same counts', async () => {
   const { totals, data } = await service.cliJson('stats', '--environment', 'test', '--by', 'tag');
   const asked = await stats('by=tag');
   assert.deepEqual({ totals, data }, { totals: asked.totals, data: asked.data });
   const { stdout } = await service.cli('stats', '--environment', 'test', '--from', '2d');
   assert.match(stdout, /^DAY +EMAILS/m);
-  assert.match(stdout, /^total +4 +5/m);
+  assert.match(stdout, /^total +6 +7/m);
   const wrong = await service.cli('stats', '--granularity', 'hour', '--from', '400d');
   assert.equal(wrong.code, 2);
   assert.match(wrong.stderr, /at most 744/);

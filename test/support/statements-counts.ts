@@ -6,7 +6,7 @@ import * as requestLog from '../../src/compat/resend/wire/request-log-store.ts';
 import * as reputation from '../../src/reputation/reputation-store.ts';
 import { STATS_DIMENSIONS } from '../../src/stats/counts.ts';
 import { newId } from '../../src/database/ids.ts';
-import { foldStats, deleteOldStats, findKeyNames, readStats } from '../../src/stats/stats-store.ts';
+import { foldStats, deleteOldStats, findNames, readStats } from '../../src/stats/stats-store.ts';
 import { recordVisits } from '../../src/tracking/tracking-store.ts';
 import type { Stage } from './statements.ts';
 
@@ -46,6 +46,7 @@ export async function useReputation({ db, sender }: Stage): Promise<void> {
   const own = { isOn: true, bouncesPpm: null, complaintsPpm: null, emailsMin: null, pauses: false };
   await reputation.setAlertRule(db, projectId, own);
   await reputation.listAlertRules(db);
+  await reputation.findAlertRule(db, projectId);
   await reputation.deleteOldReputation(db, 500);
 }
 
@@ -68,7 +69,11 @@ export async function useStats({ db, sender }: Stage): Promise<void> {
   for (const by of [null, ...STATS_DIMENSIONS]) {
     await readStats(db, sender, { ...week, granularity: 'hour', by });
   }
-  await findKeyNames(db, sender, [sender.keyId]);
+  const dayStarts = [week.from, new Date(to.getTime() - 86_400_000)];
+  await readStats(db, sender, { ...week, granularity: 'day', dayStarts, by: null });
+  for (const dimension of ['key', 'template'] as const) {
+    await findNames(db, sender, { dimension, ids: [sender.keyId] });
+  }
   await deleteOldStats(db, 500);
 }
 

@@ -14,6 +14,7 @@ import * as policy from '../../src/accounts/sessions/policy-store.ts';
 import * as challenges from '../../src/accounts/progress/challenge-store.ts';
 import * as links from '../../src/accounts/sign-in/link-store.ts';
 import * as totp from '../../src/accounts/sign-in/totp-store.ts';
+import * as snoozes from '../../src/findings/snooze-store.ts';
 import type { Stage } from './statements.ts';
 
 const PAGE = { limit: 20, after: null, before: null };
@@ -90,6 +91,10 @@ async function useViews({ db, sender }: Pick<Stage, 'db' | 'sender'>, memberId: 
   const view = await views.saveView(db, of, { name: 'Bounced', q: 'status:bounced' });
   await views.listViews(db, of);
   await views.deleteView(db, of, view!.id);
+  const finding = 'bounces';
+  await snoozes.saveSnooze(db, sender, { finding, until: new Date(Date.now() + 60_000), memberId });
+  await snoozes.listSnoozes(db, sender);
+  await snoozes.endSnooze(db, sender, finding);
 }
 
 async function useAudit({ db, sender }: Pick<Stage, 'db' | 'sender'>, organizationId: string) {

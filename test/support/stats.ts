@@ -30,11 +30,17 @@ type StoredEvent = {
   type: string;
   position: number | null;
   at: Date;
-  data: { recipients?: string[]; open?: { is_bot: boolean }; click?: { is_bot: boolean } };
+  data: {
+    recipients?: string[];
+    reason?: { category: string } | null;
+    open?: { is_bot: boolean };
+    click?: { is_bot: boolean };
+  };
 };
 type StoredEmail = {
   id: string;
   keyId: string;
+  templateId: string | null;
   at: Date;
   from: string;
   tags: { name: string; value: string }[];
@@ -57,7 +63,7 @@ export async function countAgain(
   },
 ): Promise<string[]> {
   const stored = await db.query<StoredEmail>(
-    `select id, key_id as "keyId", created_at as at, from_address as from, tags,
+    `select id, key_id as "keyId", template_id as "templateId", created_at as at, from_address as from, tags,
             greatest(created_at, scheduled_at) as "startsAt",
             (select count(*)::int from recipients where recipients.email_id = emails.id) as recipients
        from emails where project_id = $1`,
@@ -71,13 +77,13 @@ export async function countAgain(
   const rows = new Map<string, StatsRow>();
   const add = (
     email: StoredEmail,
-    { at, provider }: { at: Date; provider: string | null },
+    { at, provider, reason = null }: { at: Date; provider: string | null; reason?: string | null },
     change: (row: StatsRow) => void,
   ): void => {
     const period = new Date(at);
     period.setUTCMinutes(0, 0, 0);
     if (granularity === 'day') period.setUTCHours(0);
-    for (const value of valuesOf(email, by, provider)) {
+    for (const value of valuesOf(email, by, { provider, reason })) {
       const key = `${period.toISOString()} ${value}`;
       const row = rows.get(key) ?? { ...structuredClone(NO_COUNTS), period, value };
       rows.set(key, row);
@@ -104,7 +110,8 @@ export async function countAgain(
     if (visited && (visited.is_bot || seen.has(`${place} ${type}`))) continue;
     seen.add(`${place} ${type}`);
     const provider = providers.get(id) ?? providers.get(place) ?? null;
-    add(email, { at, provider }, (row) => {
+    const reason = data.reason?.category ?? null;
+    add(email, { at, provider, reason }, (row) => {
       row[counter] += 1;
       const isTimed = (counter === 'delivered' || counter === 'sent') && !seen.has(place);
       if (isTimed) (row.latencies as number[])[classOf(at, email.startsAt)]! += 1;
@@ -129,7 +136,7 @@ const COUNTER_OF_EVENT: Readonly<Record<string, Exclude<Counter, 'emails' | 'rec
 function valuesOf(
   email: StoredEmail,
   by: StatsDimension | null,
-  provider: string | null,
+  { provider, reason }: { provider: string | null; reason: string | null },
 ): readonly string[] {
   switch (by) {
     case null:
@@ -140,6 +147,10 @@ function valuesOf(
       return [email.keyId];
     case 'provider':
       return provider === null ? [] : [provider];
+    case 'template':
+      return email.templateId === null ? [] : [email.templateId];
+    case 'reason':
+      return reason === null ? [] : [reason];
     case 'tag':
       return [...new Set(email.tags.map(({ name, value }) => `${name}:${value}`))];
   }

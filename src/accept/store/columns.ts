@@ -44,6 +44,7 @@ export const EMAIL_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'subject', type: 'text', value: ({ subject }) => subject },
   { name: 'tags', type: 'jsonb', absent: '[]', value: ({ tags }) => jsonOf(tags) },
   { name: 'metadata', type: 'jsonb', absent: '{}', value: ({ metadata }) => jsonOf(metadata) },
+  { name: 'template_id', type: 'uuid', value: ({ templateId }) => templateId ?? null },
   { name: 'message_id', type: 'text', value: ({ submitted }) => submitted?.messageId ?? null },
 ];
 

@@ -72,7 +72,7 @@ const EVENT_COLUMNS: readonly Column<NewEmail>[] = [
 ];
 
 /** Columns that are constant on this path, or shared by a group of emails. They are not passed for each email. */
-const NOT_PASSED = ['cc_list', 'bcc_list', 'reply_to', 'tags'];
+const NOT_PASSED = ['cc_list', 'bcc_list', 'reply_to', 'tags', 'template_id'];
 const PASSED_EMAIL_COLUMNS = EMAIL_COLUMNS.filter(({ name }) => !NOT_PASSED.includes(name));
 
 /** The shared parameters, in order. They follow the limits, and the arrays of columns follow them. */
@@ -107,7 +107,7 @@ with email_group as materialized (
     from (select now() + skew as now from clock) clock
    cross join json_to_recordset(${SHARED.groups}::json) as request(
       group_number int, project_id uuid, environment text, project_emails int, key_id uuid, domain text,
-      reply_to text[], tags jsonb, tls text, track_opens boolean, track_clicks boolean,
+      reply_to text[], tags jsonb, template_id uuid, tls text, track_opens boolean, track_clicks boolean,
       tracking_base text, lifetime_s int, hand_over boolean, allowed_networks text[], allowed_senders text[],
       allowed_recipients text[])
    ${hasBlocks ? WINDOW_OR_BLOCK : WINDOW}
@@ -128,6 +128,7 @@ candidate as (
          email_group.project_id, email_group.environment, email_group.key_id, email_group.now,
          email_group.time, email_group.lifetime_s, email_group.hand_over, email_group.domain_id,
          email_group.dual_signed, email_group.reply_to, email_group.tags,
+         email_group.template_id,
          email_group.effective_tls, email_group.tracking
     from generate_series(1, ${SHARED.emailCount}::int) as request(ord)
     join email_group on email_group.group_number = (${SHARED.groupNumbers}::int[])[request.ord]
@@ -182,10 +183,10 @@ spending_of_blocks as (
 const STORING = `
 new_emails as (
   insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,
-                      key_id, cc_list, bcc_list, reply_to, tags, open_count, worst, event_count,
+                      key_id, cc_list, bcc_list, reply_to, tags, template_id, open_count, worst, event_count,
                       last_event, ${EMAIL.names})
   select project_id, environment, id, now, now + lifetime_s * interval '1 second', domain_id,
-         dual_signed, key_id, '{}', '{}', reply_to, tags, 1, 0, 1, 'email.queued', ${EMAIL.values}
+         dual_signed, key_id, '{}', '{}', reply_to, tags, template_id, 1, 0, 1, 'email.queued', ${EMAIL.values}
     from accepted
 ),
 new_contents as (
@@ -235,6 +236,7 @@ ${countAccepted({
   from: 'counted',
   domain: 'domain',
   tags: 'tags',
+  template: 'template_id',
   emails: 'count',
   recipients: 'count',
   suppressed: '0',

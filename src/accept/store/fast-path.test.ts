@@ -275,9 +275,9 @@ const TABLES = [
 ];
 /** One path inserts a row for each email, the other one for several; the sums are equal. */
 const SUMS = `
-select project_id, environment, at, what, domain, key_id, provider, tags, latency_class,
+select project_id, environment, at, what, domain, key_id, provider, tags, template_id, reason, latency_class,
        sum(emails) as emails, sum(recipients) as recipients, sum(suppressed) as suppressed
-  from stats_deltas group by 1, 2, 3, 4, 5, 6, 7, 8, 9`;
+  from stats_deltas group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11`;
 
 /** Counts without the permits of blocks, because either path may return them to the limit row. */
 const COUNTS = `

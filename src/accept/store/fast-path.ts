@@ -155,6 +155,7 @@ function groupOf(email: NewEmail, hasLease: boolean) {
     domain: domainOf(email.from.address),
     reply_to: email.replyTo.map(formatMailbox),
     tags: email.tags,
+    template_id: email.templateId,
     tls: email.tls ?? undefined,
     track_opens: email.tracking.opens ?? undefined,
     track_clicks: email.tracking.clicks ?? undefined,

@@ -224,6 +224,7 @@ new_events as (
   from: 'accepted',
   domain: DECISION_SQL['domain']!,
   tags: EMAIL.byName['tags']!,
+  template: EMAIL.byName['template_id']!,
   emails: '1',
   recipients: 'open + suppressed',
   suppressed: 'suppressed',

@@ -20,7 +20,7 @@ import {
   recordLastUse,
   updateKey,
 } from './key-store.ts';
-import { findKeyNames } from '../../stats/stats-store.ts';
+import { findNames } from '../../stats/stats-store.ts';
 import { createOrganization, createProject, listProjects } from '../projects/project-store.ts';
 
 const KEY: NewKey = { name: 'ci', permission: 'full_access', domain: null, expiresAt: null };
@@ -142,9 +142,10 @@ test('all valid keys are kept, and the newest of those that have ended', async (
   assert.equal(await deleteEndedKeys(db, 3, 2), 3);
   assert.equal(await deleteEndedKeys(db, 3, 2), 2);
   assert.equal(await deleteEndedKeys(db, 3, 2), 0);
-  const left = await findKeyNames(db, scope, [valid, ...ended]);
+  const dimension = 'key';
+  const left = await findNames(db, scope, { dimension, ids: [valid, ...ended] });
   assert.deepEqual(new Set(left.keys()), new Set([valid, ...ended.slice(0, 2)]));
-  assert.equal((await findKeyNames(db, other, [others.id])).size, 1);
+  assert.equal((await findNames(db, other, { dimension, ids: [others.id] })).size, 1);
   assert.equal((await findKey(db, scope, valid))?.id, valid);
 });
 

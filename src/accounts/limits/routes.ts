@@ -4,6 +4,8 @@ import { domainCapacity } from '../../domains/domain-store.ts';
 import { type ListedLimit, listLimits } from './limit-store.ts';
 import { findRetention } from '../../retention/retention-store.ts';
 import { readStorage } from '../storage/storage-store.ts';
+import { type AlertRule, effectiveAlertRule } from '../../reputation/alert.ts';
+import { findAlertRule } from '../../reputation/reputation-store.ts';
 import { callerOf } from '../../http/access.ts';
 import { doc, failures } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -32,7 +34,7 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
       summary: 'Read the limits',
       description:
         'Returns the rate limits of this project and environment, with what remains in the current window, and the ' +
-        'limits on domains, stored mail and retention. The operator sets them.',
+        'limits on domains, stored mail, retention, bounces and complaints. The operator sets them.',
       operationId: 'getLimits',
       tags: ['Projects'],
       response: { 200: limits, ...failures() },
@@ -42,11 +44,12 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
       const configuredLimits = CATEGORIES.map(
         (name) => [name, config.limits[settingOf(name)]] as const,
       );
-      const [listed, domains, own, storage] = await Promise.all([
+      const [listed, domains, own, storage, ownRule] = await Promise.all([
         listLimits(db, caller, configuredLimits),
         domainCapacity(db, { ...caller, name: '' }, config.domainsMax),
         findRetention(db, caller.projectId),
         readStorage(db, caller.projectId),
+        findAlertRule(db, caller.projectId),
       ]);
       const metadata = shortestPeriod(own.metadataH, config.retention.metadataH);
       const content = shortestPeriod(own.contentH, config.retention.contentH, metadata);
@@ -56,9 +59,20 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
         domains: { max: domains.max, used: domains.used },
         storage: { max_bytes: storage.maxBytes, used_bytes: storage.usedBytes },
         retention: { content_hours: content, metadata_hours: metadata },
+        reputation: reputationToWire(effectiveAlertRule(ownRule)),
       };
     },
   });
+}
+
+function reputationToWire({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: AlertRule) {
+  return {
+    on: isOn,
+    bounces: bouncesPpm / 1_000_000,
+    complaints: complaintsPpm / 1_000_000,
+    min: emailsMin,
+    pauses,
+  };
 }
 
 /** Dry runs have the limit of sending. */
@@ -144,5 +158,18 @@ const limits = z
         'Retention of emails and their timeline in hours, or null without a limit.',
       ),
     }),
+    reputation: doc(
+      z.object({
+        on: z.boolean().describe('True when alerts are raised for this project.'),
+        bounces: z.number().meta({ description: 'Share of bounces.', examples: [0.05] }),
+        complaints: z.number().meta({ description: 'Share of complaints.', examples: [0.003] }),
+        min: z.int().meta({
+          description: 'Number of recipients of 24 hours below which no alert is raised.',
+          examples: [500],
+        }),
+        pauses: z.boolean().describe('True when an alert puts new mail of the domain on hold.'),
+      }),
+      'Shares of the recipients of 24 hours above which a reputation alert is raised.',
+    ),
   })
   .meta({ id: 'Limits' });

@@ -29,6 +29,7 @@ const FIELD_BYTES: Record<keyof Email, 'small' | ((email: Email) => number)> = {
   submitted: ({ submitted }) => submitted?.raw.length ?? 0,
   dsn: 'small',
   traceparent: 'small',
+  templateId: 'small',
 };
 
 const COUNTED = Object.values(FIELD_BYTES).filter((bytesOf) => bytesOf !== 'small');

@@ -53,6 +53,7 @@ const TAGS = {
   Queue:
     'Waiting mail by provider, with the reason why it waits. Hold, release, retry and drop it.',
   Stats: 'Numbers of emails by outcome.',
+  Findings: 'Findings of the dashboard that members snoozed. Not for API keys.',
   Domains: 'Sending domains and the DNS records that they need.',
   Webhooks: 'Endpoints that receive events, their deliveries, and replays.',
   Templates: 'Email contents with variables, in versions.',
