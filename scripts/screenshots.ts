@@ -98,7 +98,7 @@ process.stdout.write(`The pictures are in ${folder}.\n`);
 async function waitForContent(page: Page, screen: string): Promise<void> {
   await page.locator('h1').first().waitFor();
   await page.locator('.skeleton').first().waitFor({ state: 'detached' });
-  if (screen === 'overview') await page.locator('.uplot').waitFor();
+  if (screen === 'overview') await page.getByRole('img', { name: /^Outcomes/ }).waitFor();
 }
 
 /** @returns its id; it has one delivery */

@@ -174,7 +174,7 @@ const recipient = createRoute({
 const overview = createRoute({
   getParentRoute: () => scoped,
   path: '/overview',
-  validateSearch: texts('range', 'by'),
+  validateSearch: texts('range', 'with', 'by'),
   component: screen(() => import('./features/overview/overview.tsx'), 'OverviewScreen'),
 });
 

@@ -31,7 +31,7 @@ export function Figure(props: {
 }): ReactNode {
   const { label, value, delta, limit, tone, size = 'normal', children } = props;
   return (
-    <div data-tone={tone} className="min-w-0 px-4 py-3 shadow-[1px_1px_var(--color-line)]">
+    <div data-tone={tone} className="relative min-w-0 px-4 py-3 shadow-[1px_1px_var(--color-line)]">
       <dt className="text-sm text-muted">{label}</dt>
       <dd>
         <span className="flex flex-wrap items-baseline gap-x-2">

@@ -1,0 +1,92 @@
+/** The verdict of the overview, with a strip of the last 24 hours. */
+import type { ReactNode } from 'react';
+import { Link } from '@tanstack/react-router';
+import { useApi } from '../../../api/scope.ts';
+import type { Queue } from '../../../../../sdk/src/api.ts';
+import { absoluteTime } from '../../../lib/time.ts';
+import { Verdict } from '../../../ui/verdict.tsx';
+import { QueueSummary } from '../../queue/queue-words.tsx';
+import type { Attention } from './use-findings.ts';
+import { hourText, overallOf, statesOf, stripText } from './verdict.ts';
+
+export function OverallVerdict(props: {
+  attention: Attention;
+  queue: Queue | undefined;
+}): ReactNode {
+  const { findings, hours, limits } = props.attention;
+  const { scope } = useApi();
+  const urgent = findings.filter(({ weight }) => weight !== 'low');
+  const { tone, title, reason, since } = overallOf(urgent, hours);
+  const states = statesOf(hours, urgent, limits);
+  return (
+    <Verdict
+      tone={tone}
+      title={
+        since === null ? (
+          title
+        ) : (
+          <>
+            {title} since{' '}
+            <time dateTime={since} title={absoluteTime(since)}>
+              {sinceText(since)}
+            </time>
+          </>
+        )
+      }
+    >
+      <p>{urgent.length === 0 ? `Nothing needs attention. ${reason}` : reason}</p>
+      {props.queue && (
+        <p className="text-sm text-muted">
+          <QueueSummary queue={props.queue} />{' '}
+          <Link to="/$project/$environment/queue" params={scope} className="link">
+            Show queue
+          </Link>
+        </p>
+      )}
+      {hours.length > 0 && (
+        <div className="max-w-none pt-2">
+          <div
+            role="img"
+            aria-label={`The last 24 hours: ${stripText(hours, states)}.`}
+            className="flex gap-0.5"
+          >
+            {hours.map(({ startMs }, index) => (
+              <span
+                key={startMs}
+                data-tone={states[index]}
+                title={`${hourText(startMs)}: ${WORDS[states[index]!]}`}
+                className={`h-3 grow rounded-[2px] ${states[index] === 'quiet' ? 'bg-edge' : 'bg-(--tone-fill)'}`}
+              />
+            ))}
+          </div>
+          <p className="mt-1 flex justify-between text-xs text-muted tabular-nums">
+            <span>{hourText(hours[0]!.startMs)} yesterday</span>
+            <span>Now</span>
+          </p>
+        </div>
+      )}
+    </Verdict>
+  );
+}
+
+const WORDS = {
+  good: 'well',
+  wait: 'needed attention',
+  bad: 'degraded',
+  quiet: 'no mail',
+} as const;
+
+const time = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const dayAndTime = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+});
+
+/** The time of today, or the day with it. */
+function sinceText(since: string): string {
+  const at = new Date(since);
+  const isToday = at.toDateString() === new Date().toDateString();
+  return (isToday ? time : dayAndTime).format(at);
+}

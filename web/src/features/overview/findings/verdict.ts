@@ -1,0 +1,114 @@
+/** The verdict of the overview: is it fine, since when and why, with the state of each of the last 24 hours. */
+import { DEFERRED_SHARE } from '../../../../../src/core/thresholds.ts';
+import {
+  type CountedPart,
+  endedOf,
+  number,
+  outcomesOf,
+  percent,
+  shareOf,
+  sum,
+} from '../figures/figures.ts';
+import { type Finding, isMostlyDeferred, type RateLimits } from './findings.ts';
+
+/** `quiet`: no mail, so nothing can be said. */
+export type HourState = 'good' | 'wait' | 'bad' | 'quiet';
+
+export type Overall = {
+  tone: 'good' | 'wait' | 'bad';
+  /** Before the first finding, like "Needs attention". */
+  title: string;
+  reason: string;
+  /** ISO 8601; null while all is well, or when no finding has a beginning. */
+  since: string | null;
+};
+
+/** With fewer recipients in an hour its share of bounces means little. */
+const HOUR_RECIPIENTS_MIN = 20;
+
+/** @param findings those that need somebody: neither snoozed nor low */
+export function overallOf(findings: readonly Finding[], hours: readonly CountedPart[]): Overall {
+  const [first, ...others] = findings;
+  if (first === undefined) {
+    return { tone: 'good', title: 'All is well', reason: mailSentence(hours), since: null };
+  }
+  const high = findings.filter(({ weight }) => weight === 'high');
+  const since = earliest((high.length > 0 ? high : findings).map((one) => one.since ?? null));
+  const more =
+    others.length === 0
+      ? ''
+      : ` ${others.length === 1 ? 'One more finding needs' : `${others.length} more findings need`} attention.`;
+  return {
+    tone: high.length > 0 ? 'bad' : 'wait',
+    title: high.length > 0 ? 'Degraded' : 'Needs attention',
+    reason: `${first.title}${more} ${mailSentence(hours)}`,
+    since,
+  };
+}
+
+function mailSentence(hours: readonly CountedPart[]): string {
+  const total = sum(hours);
+  const share = shareOf(total, 'delivered');
+  if (share === null) return 'No mail has ended in the last 24 hours.';
+  return `${percent(share)} of ${number(endedOf(total))} recipients in the last 24 hours were delivered.`;
+}
+
+function earliest(times: readonly (string | null)[]): string | null {
+  const known = times.filter((time) => time !== null);
+  return known.toSorted()[0] ?? null;
+}
+
+/** The state of each hour: by its rates, and by the findings that held then. */
+export function statesOf(
+  hours: readonly CountedPart[],
+  findings: readonly Finding[],
+  limits: RateLimits | null,
+): HourState[] {
+  return hours.map((hour) => {
+    const held = findings.filter(({ since }) => since != null && Date.parse(since) < hour.endMs);
+    const states = [
+      stateByRates(hour, limits),
+      ...held.map(({ weight }) => (weight === 'high' ? 'bad' : 'wait')),
+    ];
+    return (['bad', 'wait', 'good', 'quiet'] as const).find((state) => states.includes(state))!;
+  });
+}
+
+function stateByRates(hour: CountedPart, limits: RateLimits | null): HourState {
+  const attempts = outcomesOf(hour);
+  if (attempts === 0) return 'quiet';
+  if (limits !== null && endedOf(hour) >= HOUR_RECIPIENTS_MIN) {
+    if ((shareOf(hour, 'bounced') ?? 0) > limits.bounced) return 'bad';
+    if ((shareOf(hour, 'complained') ?? 0) > limits.complained) return 'wait';
+  }
+  return attempts > DEFERRED_SHARE.attemptsMin && isMostlyDeferred(hour) ? 'wait' : 'good';
+}
+
+const STATE_WORDS: Readonly<Record<HourState, string>> = {
+  good: 'well',
+  wait: 'needed attention',
+  bad: 'degraded',
+  quiet: 'no mail',
+};
+
+/** The states in words, for those who do not see the strip: "no mail until 08:00, well until 11:00, degraded since". */
+export function stripText(
+  hours: readonly Pick<CountedPart, 'startMs'>[],
+  states: readonly HourState[],
+): string {
+  const runs = states.flatMap((state, index) =>
+    index === 0 || states[index - 1] !== state ? [{ state, from: hours[index]!.startMs }] : [],
+  );
+  return runs
+    .map(({ state }, index) => {
+      const next = runs[index + 1];
+      return `${STATE_WORDS[state]} ${next ? `until ${hourText(next.from)}` : 'now'}`;
+    })
+    .join(', ');
+}
+
+const timeOfDay = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+
+export function hourText(ms: number): string {
+  return timeOfDay.format(ms);
+}
