@@ -1,4 +1,4 @@
-/** The share of bounces over a period, with its limit. It has its own scale: beside the volume it would be too small. */
+/** The share of bounces over a period with its limit, on its own scale: beside the volume it would be too small. */
 import type { ReactNode } from 'react';
 import { type CountedPart, percent, shareOf } from './figures.ts';
 import { heightOf, stepPath } from './step-line.tsx';
