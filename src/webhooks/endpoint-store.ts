@@ -40,6 +40,8 @@ export type LastFailure = {
   error: string | null;
 };
 
+export type EndpointWithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
+
 /** Secrets sealed with the endpoint's id. Earlier secrets are present only while they are valid. */
 export type SealedSecrets = {
   secret: Buffer;

@@ -47,7 +47,7 @@ type WebhookServiceOptions = Omit<WebhookAttemptOptions, 'agents'> & {
   log: Pick<Logger, 'info'>;
 };
 
-export type EndpointWithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
+type EndpointWithSecret = endpoints.EndpointWithSecret;
 
 type NewEndpoint = Pick<WebhookEndpoint, 'url' | 'events'> &
   Partial<Pick<WebhookEndpoint, 'format'>>;

@@ -1,6 +1,6 @@
 /**
- * Routes of webhooks: management, tests and replays; deliveries/routes.ts has the log. Only the request that creates a secret
- * returns it.
+ * Routes of webhooks: management, tests and replays; deliveries/routes.ts has the log. Only the request that creates a
+ * secret returns it.
  */
 import { isRefusal } from '../core/refusals.ts';
 import { callerOf } from '../http/access.ts';

@@ -2,9 +2,8 @@
 import { entityTagOf } from '../core/entity-tag.ts';
 import type { WebhookDelivery, WebhookDeliveryDetail } from './delivery-store.ts';
 import type { DeliveryStatistics, StatisticsRange } from './deliveries/statistics-store.ts';
-import type { WebhookEndpoint } from './endpoint-store.ts';
+import type { EndpointWithSecret, WebhookEndpoint } from './endpoint-store.ts';
 import type { WebhookReplay } from './replay-store.ts';
-import type { EndpointWithSecret } from './endpoints.ts';
 
 export function webhookToWire(endpoint: WebhookEndpoint) {
   return {

@@ -15,7 +15,7 @@ import {
 import * as replays from '../../src/webhooks/replay-store.ts';
 import { SETTLING } from './mail-store.ts';
 import { BUSY_ADDRESS } from './fill.ts';
-import type { Stage } from './statements.ts';
+import type { Exercise, Stage } from './statements.ts';
 
 const PAGE: Page = { limit: 20, after: null, before: null };
 
@@ -40,7 +40,7 @@ export async function filterStreams({ db, sender }: Stage): Promise<void> {
   }
 }
 
-export async function notifyBatch(stage: Stage): Promise<void> {
+async function notifyBatch(stage: Stage): Promise<void> {
   const { db, leaseId, sender, deadEndpointId } = stage;
   await webhooks.findDueEndpoints(db.webhooks, Date.now() - 250);
   const { projectId } = sender;
@@ -64,7 +64,7 @@ export async function notifyBatch(stage: Stage): Promise<void> {
   await db.query('update webhook_endpoints set blocked_until = null, failures = 0');
 }
 
-export async function closedEndpoint({ db, sender }: Stage): Promise<void> {
+async function closedEndpoint({ db, sender }: Stage): Promise<void> {
   const id = newId();
   const endpoint = { id, url: 'https://closed.test', events: null, secret: Buffer.from('x') };
   await endpoints.createEndpoint(db, sender, endpoint);
@@ -74,7 +74,7 @@ export async function closedEndpoint({ db, sender }: Stage): Promise<void> {
   await webhooks.failPendingDeliveries(db.webhooks, closed, 500);
 }
 
-export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {
+async function useEndpoints({ db, sender, endpointId: id }: Stage): Promise<void> {
   const other = { id: newId(), url: 'https://x.test', events: [], secret: Buffer.from('x') };
   await endpoints.createEndpoint(db, sender, other);
   await endpoints.listEndpoints(db, sender, PAGE);
@@ -87,7 +87,7 @@ export async function useEndpoints({ db, sender, endpointId: id }: Stage): Promi
   await endpoints.deleteEndpoint(db, sender, other.id);
 }
 
-export async function useDeliveries({ db, sender, endpointId, someEmailId }: Stage): Promise<void> {
+async function useDeliveries({ db, sender, endpointId, someEmailId }: Stage): Promise<void> {
   const list = (status: lists.DeliveryFilter['status'], page: Page) =>
     lists.listDeliveries(db, sender, { endpointId, status, page });
   const { rows } = await list(null, PAGE);
@@ -105,7 +105,7 @@ export async function useDeliveries({ db, sender, endpointId, someEmailId }: Sta
   await deliveries.recordTestDelivery(db, sender, test);
 }
 
-export async function useDeliveryRange({ db, sender, endpointId }: Stage): Promise<void> {
+async function useDeliveryRange({ db, sender, endpointId }: Stage): Promise<void> {
   for (const status of [null, 'failed'] as const) {
     const range = { endpointId, ...lastWeek(), status, limit: 100 };
     await deliveries.findDeliveryIds(db, sender, { ...range, after: newId() });
@@ -118,7 +118,7 @@ function lastWeek(): { since: Date; until: Date } {
 }
 
 /** Begins a replay of a range, continues it once, and ends it by a disabled endpoint or at its end. */
-export async function useReplays({ db, sender, endpointId, deadEndpointId }: Stage): Promise<void> {
+async function useReplays({ db, sender, endpointId, deadEndpointId }: Stage): Promise<void> {
   for (const id of [endpointId, deadEndpointId]) {
     const range = { endpointId: id, ...lastWeek(), status: null, total: 100 };
     const replay = await replays.createReplay(db, sender, range);
@@ -136,19 +136,43 @@ export async function useReplays({ db, sender, endpointId, deadEndpointId }: Sta
 }
 
 /** Lists deliveries of the endpoint without the newest events. */
-export function listDelivered({ db, sender, deadEndpointId: endpointId }: Stage): Promise<unknown> {
+function listDelivered({ db, sender, deadEndpointId: endpointId }: Stage): Promise<unknown> {
   const filter = { status: 'delivered', type: null } as const;
   return lists.listDeliveries(db, sender, { ...filter, endpointId, page: PAGE });
 }
 
 /** Lists deliveries about an email and about a recipient with much mail. */
-export async function listDeliveriesAbout(stage: Stage): Promise<void> {
+async function listDeliveriesAbout(stage: Stage): Promise<void> {
   const { db, sender, endpointId, someEmailId } = stage;
   for (const about of [{ emailId: someEmailId }, { recipientKey: BUSY_ADDRESS }]) {
     await lists.listDeliveries(db, sender, { endpointId, about, page: PAGE });
   }
 }
 
-export async function useStatistics({ db, sender, endpointId }: Stage): Promise<void> {
+async function useStatistics({ db, sender, endpointId }: Stage): Promise<void> {
   await readStatistics(db, sender, { endpointId, ...lastWeek(), intervals: 48 });
 }
+
+export const WEBHOOK_EXERCISES: readonly Exercise[] = [
+  { what: 'webhooks: notify of a batch', asks: 32, run: notifyBatch },
+  { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
+  { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
+  { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
+  // Reads the whole partition of a week that has just begun: it is then smaller than its index.
+  { what: 'webhooks: deliveries in a range', asks: 500, run: useDeliveryRange },
+  // The events of 500 emails to one address.
+  {
+    what: 'webhooks: deliveries about an email or recipient',
+    asks: 1_500,
+    run: listDeliveriesAbout,
+  },
+  // 20,000 deliveries, and the queue.
+  { what: 'webhooks: statistics', asks: 30_000, run: useStatistics },
+  // Each step queues 500.
+  { what: 'webhooks: replays', asks: 500, run: useReplays },
+  {
+    what: 'webhooks: deliveries by status, none',
+    asks: 50_000,
+    run: listDelivered,
+  },
+];

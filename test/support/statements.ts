@@ -72,19 +72,7 @@ import { useMembers } from './statements-members.ts';
 import { useSecretKeys } from './statements-secrets.ts';
 import { settleSent, settleSome, settleFast } from './statements-settle.ts';
 import { useTemplates } from './statements-templates.ts';
-import {
-  closedEndpoint,
-  notifyBatch,
-  useDeliveries,
-  useDeliveryRange,
-  useStatistics,
-  listDeliveriesAbout,
-  listDelivered,
-  filterStreams,
-  readStreams,
-  useEndpoints,
-  useReplays,
-} from './statements-webhooks.ts';
+import { filterStreams, readStreams, WEBHOOK_EXERCISES } from './statements-webhooks.ts';
 import { acceptAll, emailBatch, newEmail, type Sender } from './mail-store.ts';
 
 export type Stage = {
@@ -427,27 +415,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'add up counts of mail', asks: 500, run: addUp },
   // A row for each hour and some values.
   { what: 'counts of mail', asks: 168, run: useStats },
-  { what: 'webhooks: notify of a batch', asks: 32, run: notifyBatch },
-  { what: 'webhooks: end a closed provider', asks: 10, run: closedEndpoint },
-  { what: 'webhooks: endpoints', asks: 10, run: useEndpoints },
-  { what: 'webhooks: deliveries', asks: 100, run: useDeliveries },
-  // Reads the whole partition of a week that has just begun: it is then smaller than its index.
-  { what: 'webhooks: deliveries in a range', asks: 500, run: useDeliveryRange },
-  // The events of 500 emails to one address.
-  {
-    what: 'webhooks: deliveries about an email or recipient',
-    asks: 1_500,
-    run: listDeliveriesAbout,
-  },
-  // 20,000 deliveries, and the queue.
-  { what: 'webhooks: statistics', asks: 30_000, run: useStatistics },
-  // Each step queues 500.
-  { what: 'webhooks: replays', asks: 500, run: useReplays },
-  {
-    what: 'webhooks: deliveries by status, none',
-    asks: SCANNED,
-    run: listDelivered,
-  },
+  ...WEBHOOK_EXERCISES,
   { what: 'event stream', asks: 100, run: readStreams },
   // A page scans as many.
   { what: 'event stream, filtered', asks: 2_000, run: filterStreams },

@@ -63,7 +63,7 @@ const { sql: P, valuesOf } = namedParameters([
   'intervals',
 ]);
 
-/** What is read of a delivery. Responses are read only of failures, so that a period fits in memory. */
+/** Columns of a delivery. The response is read only of failures, so that a period fits in memory. */
 const FACTS = `
          delivery.event_id, delivery.status, delivery.attempts, delivery.created_at,
          (delivery.log -> -1 ->> 'status')::int as code,

@@ -2,7 +2,7 @@
 import type { Query } from '../../api/operations.ts';
 import { PROJECT_EVENT_TYPES } from '../../../../src/core/events.ts';
 
-/** What the address of the page has of a filter. */
+/** A filter in the address of the page. */
 export type FilterSearch = Partial<Record<'status' | 'type' | 'code' | 'period' | 'q', string>>;
 
 export const STATUSES = [

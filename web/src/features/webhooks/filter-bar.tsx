@@ -20,67 +20,32 @@ import {
 const ROUTE = '/$project/$environment/webhooks/$id';
 
 export function FilterBar(props: { webhook: Webhook; show: (id: string) => void }): ReactNode {
-  const { webhook, show } = props;
-  const api = useApi();
-  const navigate = useNavigate();
   const search = useSearch({ from: ROUTE });
-  const { status = '', type = '', code = '', period = '', q } = search;
-  const set = (change: FilterSearch): void => {
-    const changed = Object.entries(change).map(([name, value]) => [name, value || undefined]);
-    void navigate({
-      to: '.',
-      params: true,
-      search: (all) => ({ ...all, ...Object.fromEntries(changed) }),
-      replace: true,
-    });
-  };
+  const set = useSetFilter();
+  const find = useFindDelivery(props.webhook.id);
   /** The id of a delivery opens it. Any other id is that of an email. */
-  const find = async (text: string): Promise<void> => {
-    const typed = typedText(text);
-    if (typed !== null && 'id' in typed) {
-      try {
-        const path = { id: webhook.id, delivery_id: typed.id };
-        await api.call('getWebhookDelivery', { path });
-        return show(typed.id);
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-      }
-    }
-    set({ q: text.trim() });
+  const findText = async (text: string): Promise<void> => {
+    const id = await find(text);
+    if (id === null) set({ q: text.trim() });
+    else props.show(id);
   };
-  const isOneCode = code !== '' && !CODES.some(([one]) => one === code);
   return (
     <div className="border-b border-line">
       <Find
         label="Recipient, or id of an email or delivery"
-        q={q}
-        onFind={(text) => void find(text)}
+        q={search.q}
+        onFind={(text) => void findText(text)}
       />
       <div className="flex flex-wrap items-center gap-2 px-(--page-x) py-2">
-        <InlineSelect
-          label="Status"
-          options={STATUSES}
-          value={status}
-          onChange={(value) => set({ status: value })}
-        />
-        <InlineSelect
-          label="Response"
-          options={isOneCode ? [...CODES, [code, code]] : CODES}
-          value={code}
-          onChange={(value) => set({ code: value })}
-        />
-        <InlineSelect
-          label="Event"
-          options={TYPES}
-          value={type}
-          onChange={(value) => set({ type: value })}
-        />
-        <InlineSelect
-          label="Time"
-          options={PERIODS}
-          value={period}
-          onChange={(value) => set({ period: value })}
-        />
+        {choicesOf(search).map(({ label, name, options }) => (
+          <InlineSelect
+            key={name}
+            label={label}
+            options={options}
+            value={search[name] ?? ''}
+            onChange={(value) => set({ [name]: value })}
+          />
+        ))}
         {isFiltered(search) && (
           <Button
             look="quiet"
@@ -92,4 +57,50 @@ export function FilterBar(props: { webhook: Webhook; show: (id: string) => void 
       </div>
     </div>
   );
+}
+
+type Choice = {
+  label: string;
+  name: Exclude<keyof FilterSearch, 'q'>;
+  options: readonly (readonly [string, string])[];
+};
+
+/** The page of failures links to one status, which is then one of the choices. */
+function choicesOf({ code = '' }: FilterSearch): readonly Choice[] {
+  const isOneCode = code !== '' && !CODES.some(([one]) => one === code);
+  return [
+    { label: 'Status', name: 'status', options: STATUSES },
+    { label: 'Response', name: 'code', options: isOneCode ? [...CODES, [code, code]] : CODES },
+    { label: 'Event', name: 'type', options: TYPES },
+    { label: 'Time', name: 'period', options: PERIODS },
+  ];
+}
+
+function useSetFilter(): (change: FilterSearch) => void {
+  const navigate = useNavigate();
+  return (change) => {
+    const changed = Object.entries(change).map(([name, value]) => [name, value || undefined]);
+    void navigate({
+      to: '.',
+      params: true,
+      search: (all) => ({ ...all, ...Object.fromEntries(changed) }),
+      replace: true,
+    });
+  };
+}
+
+/** Returns the id of a delivery of the webhook when the text is one. */
+function useFindDelivery(webhookId: string): (text: string) => Promise<string | null> {
+  const api = useApi();
+  return async (text) => {
+    const typed = typedText(text);
+    if (typed === null || !('id' in typed)) return null;
+    try {
+      const path = { id: webhookId, delivery_id: typed.id };
+      return (await api.call('getWebhookDelivery', { path })).id;
+    } catch (error) {
+      if (error instanceof ApiError) return null;
+      throw error;
+    }
+  };
 }

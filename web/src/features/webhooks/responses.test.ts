@@ -36,7 +36,7 @@ test('a row shows the response in one line, and nothing before the first attempt
   assert.equal(of(null), null);
 });
 
-test('a webhook is failing while its attempts fail, and disabled whatever they did', () => {
+test('a webhook is failing while its attempts fail; a disabled one is disabled', () => {
   const at = '2026-11-21T08:30:00.000Z';
   assert.equal(stateOf({ status: 'enabled', failing_since: null }), 'enabled');
   assert.equal(stateOf({ status: 'enabled', failing_since: at }), 'failing');

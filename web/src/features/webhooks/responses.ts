@@ -1,4 +1,4 @@
-/** What a receiver answered, in words: the response of an attempt in one line, and the state of a webhook. */
+/** Puts the responses of a receiver into words: an attempt in one line, a failure in a sentence, the state of a webhook. */
 import type { Webhook, WebhookDelivery } from '../../../../sdk/src/api.ts';
 
 type Attempt = { status: number | null; answer: string | null; error: string | null };

@@ -1,4 +1,4 @@
-/** What the page of a webhook concludes: whether it works, since when not, what the receiver answers, what to do. */
+/** The verdict on a webhook: whether it works, since when not, the answer of the receiver, and the next step. */
 import type { ReactNode } from 'react';
 import type { Result } from '../../api/operations.ts';
 import type { Webhook } from '../../../../sdk/src/api.ts';

@@ -1,5 +1,6 @@
 /** The webhooks, and the form that adds one and shows its signing secret once. */
 import { Link } from '@tanstack/react-router';
+import { Plus, Webhook as Webhooks } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Webhook } from '../../../../sdk/src/api.ts';
 import { useList } from '../../api/list.ts';
@@ -8,9 +9,11 @@ import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { useCreating } from '../../ui/creating.ts';
 import { Dialog } from '../../ui/dialog.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { answerInWords, stateOf } from './responses.ts';
-import { PageHead } from '../../ui/page.tsx';
+import { HandbookLink } from '../../ui/handbook-link.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -28,63 +31,98 @@ export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
 }
 
 export function WebhooksScreen(): ReactNode {
-  const { scope } = useApi();
   const [isAdding, setAdding] = useCreating();
   const list = useList('listWebhooks');
+  const isEmpty = list.isSuccess && list.rows.length === 0;
+  const add = (
+    <Allowed to="createWebhook">
+      <Button look="primary" onClick={() => setAdding(true)}>
+        <Plus size={15} aria-hidden />
+        Add a webhook
+      </Button>
+    </Allowed>
+  );
   return (
     <>
       <PageHead
         title="Webhooks"
-        about="Endpoints that receive signed events. Failed deliveries are retried."
-      >
-        <Allowed to="createWebhook">
-          <Button look="primary" onClick={() => setAdding(true)}>
-            Add a webhook
-          </Button>
-        </Allowed>
-      </PageHead>
-      <ListTable
-        label="Webhooks"
-        list={list}
-        keyOf={({ id }) => id}
-        columns={[
-          {
-            title: 'URL',
-            cell: ({ id, url }) => (
-              <Link
-                to="/$project/$environment/webhooks/$id"
-                params={{ ...scope, id }}
-                className="font-mono text-xs break-all hover:underline"
-              >
-                {url}
-              </Link>
-            ),
-          },
-          { title: 'State', cell: (webhook) => <WebhookMark webhook={webhook} /> },
-          {
-            title: 'Last failure',
-            isWide: true,
-            cell: ({ last_failure: last }) =>
-              last && (
-                <span className="line-clamp-2 max-w-md break-words">
-                  {answerInWords(last)}, <Time at={last.at} />
-                </span>
-              ),
-          },
-          { title: 'Events', isWide: true, cell: ({ events }) => events?.join(', ') ?? 'all' },
-        ]}
-        empty={
-          <Empty title="No webhooks yet">
-            <p>
-              Add the URL of your application to be notified when an email is delivered, bounces or
-              gets a complaint.
-            </p>
-          </Empty>
-        }
+        about="Endpoints that receive signed events. Failed deliveries are retried for 3 days."
+        primary={!isEmpty && add}
       />
+      <PageBody>
+        <Card wide={<WebhookList list={list} add={add} />} />
+      </PageBody>
       <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Add a webhook">
         <AddForm />
       </Dialog>
     </>
+  );
+}
+
+type List = ReturnType<typeof useList<'listWebhooks'>>;
+
+function WebhookList({ list, add }: { list: List; add: ReactNode }): ReactNode {
+  return (
+    <ListTable
+      label="Webhooks"
+      list={list}
+      keyOf={({ id }) => id}
+      columns={[
+        { title: 'URL', cell: (webhook) => <Url webhook={webhook} /> },
+        { title: 'State', cell: (webhook) => <WebhookMark webhook={webhook} /> },
+        {
+          title: 'Last failure',
+          isWide: true,
+          cell: (webhook) => <LastFailure webhook={webhook} />,
+        },
+        {
+          title: 'Events',
+          isWide: true,
+          cell: ({ events }) => (
+            <span className="line-clamp-2 max-w-60 break-words">{events?.join(', ') ?? 'all'}</span>
+          ),
+        },
+      ]}
+      empty={
+        <Empty
+          title="No webhooks yet"
+          icon={Webhooks}
+          action={
+            <>
+              {add}
+              <HandbookLink page="webhooks">How webhooks work</HandbookLink>
+            </>
+          }
+        >
+          <p>
+            Add the URL of your application to be notified when an email is delivered, bounces or
+            gets a complaint.
+          </p>
+        </Empty>
+      }
+    />
+  );
+}
+
+function Url({ webhook: { id, url } }: { webhook: Webhook }): ReactNode {
+  const { scope } = useApi();
+  return (
+    <Link
+      to="/$project/$environment/webhooks/$id"
+      params={{ ...scope, id }}
+      className="link font-mono text-xs break-all"
+    >
+      {url}
+    </Link>
+  );
+}
+
+function LastFailure({ webhook: { last_failure: last } }: { webhook: Webhook }): ReactNode {
+  return (
+    last && (
+      <span className="line-clamp-2 max-w-md break-words">
+        {answerInWords(last)}, <Time at={last.at} />
+      </span>
+    )
   );
 }
