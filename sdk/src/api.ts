@@ -3081,6 +3081,10 @@ export type TemplateVersion = {
   subject: string;
   /** Time of creation. */
   created_at: string;
+  /** Address of the member who saved this content last, or null when an API key or a command did. */
+  saved_by: string | null;
+  /** Time of the last change of this content, or null for versions of earlier builds. */
+  saved_at: string | null;
   /** Time of the first publication, or null for a draft. */
   published_at: string | null;
 };

@@ -1,5 +1,5 @@
 /** Routes of templates: management, versions, previews (templates.ts). */
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
@@ -23,6 +23,7 @@ import {
   translatedTemplate,
   versionParams,
 } from './schemas.ts';
+import { isLocalOperator } from '../http/socket/local-operator.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import type { TemplateVariable } from './template-store.ts';
 import type { Template } from './templates.ts';
@@ -57,7 +58,7 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
       const { name, alias = null, subject, html = null, text = null } = request.body;
       const variables = withDefaults(request.body.variables ?? []);
       const newTemplate = { name, alias, subject: subject ?? '', html, text, variables };
-      const created = await templates.create(caller, newTemplate);
+      const created = await templates.create(caller, newTemplate, memberOf(request));
       if (isRefusal(created)) return refuse(reply, created);
       return reply.code(201).send(templateToWire(created, caller));
     },
@@ -103,9 +104,10 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
     schema: {
       summary: 'Change a template',
       description:
-        'Changes only the given fields. With `If-Match`, only if nobody has changed it since. Published content never changes: changed content becomes the next ' +
-        'version, which is a draft until you publish it. The service keeps the last 50 versions and the ' +
-        'published one.',
+        'Changes only the given fields. With `If-Match`, only if nobody has changed it since. Published content ' +
+        'never changes: changed content becomes the next version, which is a draft until you publish it. A ' +
+        'member who changes the draft of another member creates the next version, too. The service keeps the ' +
+        'last 50 versions and the published one.',
       operationId: 'updateTemplate',
       tags: TAGS,
       params,
@@ -118,7 +120,10 @@ function registerSingleTemplate(app: App, { templates }: HttpServices): void {
       const { name, alias, ...content } = request.body;
       const change = { name: name ?? undefined, alias, ...changeOf(content) };
       const { id } = request.params;
-      const changed = await templates.update(caller, id, change, expectedBy(request));
+      const changed = await templates.update(caller, id, change, {
+        isExpected: expectedBy(request),
+        savedBy: memberOf(request),
+      });
       return isRefusal(changed)
         ? refuse(reply, changed)
         : tagged(reply, templateToWire(changed, caller));
@@ -253,6 +258,11 @@ function registerTranslation(app: App, { templates }: HttpServices): void {
       return translationToWire(await templates.translate(callerOf(request), foreign, syntax));
     },
   });
+}
+
+/** Returns the address of the member of a session; null for an API key or a command. */
+function memberOf({ session }: Pick<FastifyRequest, 'session'>): string | null {
+  return session === null || isLocalOperator(session) ? null : session.email;
 }
 
 type DeclaredVariables = NonNullable<z.output<typeof templateCreation>['variables']>;

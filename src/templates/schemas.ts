@@ -174,6 +174,14 @@ const templateVersion = z
     version,
     subject,
     created_at: time('Time of creation.'),
+    saved_by: doc(
+      z.string().nullable(),
+      'Address of the member who saved this content last, or null when an API key or a command did.',
+      'jo@acme.com',
+    ),
+    saved_at: time(
+      'Time of the last change of this content, or null for versions of earlier builds.',
+    ).nullable(),
     published_at: publishedAt,
   })
   .meta({ id: 'TemplateVersion' });

@@ -1,6 +1,6 @@
 /**
- * Templates and their versions. The newest version is a draft until it is published. A change of a draft updates it;
- * a change of a published version creates the next one. A published version never changes. variables.ts validates
+ * Templates and their versions. The newest version is a draft until it is published. A change of one's own draft
+ * updates it; a change of a published version, or of a draft of somebody else, creates the next one. A published version never changes. variables.ts validates
  * variables and liquid.ts renders.
  */
 import type { Scope } from '../core/scope.ts';
@@ -37,6 +37,9 @@ export type TemplateVersion = TemplateContent & {
   createdAt: Date;
   /** When it was first published; null for a draft. */
   publishedAt: Date | null;
+  /** Address of the member who saved it last; null for an API key, a command and an earlier build. */
+  savedBy: string | null;
+  savedAt: Date | null;
 };
 
 export const TEMPLATES_MAX = 1_000;
@@ -48,7 +51,7 @@ const HEAD = `id, name, alias, latest_version as "latestVersion",
        updated_at as "updatedAt"`;
 
 const VERSION = `version, subject, html, text, variables, created_at as "createdAt",
-       published_at as "publishedAt"`;
+       published_at as "publishedAt", saved_by as "savedBy", saved_at as "savedAt"`;
 
 const CREATE = `
 with made as (
@@ -62,8 +65,8 @@ with made as (
 ),
 first_version as (
   insert into template_versions (project_id, template_id, version, subject, html, text, variables,
-                                 created_at)
-  select project_id, id, 1, $6, $7, $8, $9, created_at from made
+                                 created_at, saved_by, saved_at)
+  select project_id, id, 1, $6, $7, $8, $9, created_at, $10, created_at from made
 )
 select ${HEAD} from made`;
 
@@ -71,10 +74,10 @@ select ${HEAD} from made`;
 export async function createTemplate(
   db: Queryable,
   scope: Scope,
-  template: Pick<TemplateHead, 'name' | 'alias'> & TemplateContent,
+  template: Pick<TemplateHead, 'name' | 'alias'> & TemplateContent & { savedBy: string | null },
 ): Promise<TemplateHead | null> {
-  const { name, alias } = template;
-  const values = [newId(), name, alias, ...contentOf(template)];
+  const { name, alias, savedBy } = template;
+  const values = [newId(), name, alias, ...contentOf(template), savedBy];
   const found = await db.query<TemplateHead>(CREATE, [
     scope.projectId,
     scope.environment,
@@ -188,11 +191,11 @@ with head as (
 ),
 written as (
   insert into template_versions (project_id, template_id, version, subject, html, text, variables,
-                                 created_at)
-  select project_id, id, $4, $5, $6, $7, $8, updated_at from head
+                                 created_at, saved_by, saved_at)
+  select project_id, id, $4, $5, $6, $7, $8, updated_at, $9, updated_at from head
   on conflict (project_id, template_id, version) do update
      set subject = excluded.subject, html = excluded.html, text = excluded.text,
-         variables = excluded.variables
+         variables = excluded.variables, saved_by = excluded.saved_by, saved_at = excluded.saved_at
    where template_versions.published_at is null
 ),
 removed as (
@@ -210,10 +213,14 @@ select ${HEAD} from head`;
 export async function writeDraft(
   db: Queryable,
   scope: Scope,
-  draft: { id: string; version: number } & TemplateContent,
+  draft: { id: string; version: number; savedBy: string | null } & TemplateContent,
 ): Promise<TemplateHead> {
   const values = [scope.projectId, scope.environment, draft.id, draft.version];
-  const [row] = await db.query<TemplateHead>(WRITE_DRAFT, [...values, ...contentOf(draft)]);
+  const [row] = await db.query<TemplateHead>(WRITE_DRAFT, [
+    ...values,
+    ...contentOf(draft),
+    draft.savedBy,
+  ]);
   if (!row) throw new Error('the template is locked, so it is there');
   return row;
 }

@@ -57,6 +57,9 @@ const CHANGED_MEANWHILE: Refusal = {
     'The template was changed by another request at the same time; look at it and try again.',
 };
 
+/** `savedBy` is the address of a member; null for an API key. */
+type ChangeContext = { isExpected?: IsExpected; savedBy?: string | null };
+
 export class TemplateService {
   readonly #db: Database;
   readonly #published: PublishedTemplates;
@@ -66,10 +69,14 @@ export class TemplateService {
     this.#published = new PublishedTemplates(db);
   }
 
-  async create(scope: Scope, template: NewTemplate): Promise<Template | Refusal> {
+  async create(
+    scope: Scope,
+    template: NewTemplate,
+    savedBy: string | null = null,
+  ): Promise<Template | Refusal> {
     const parts = await readInTurn(scope, template);
     if (isRefusal(parts)) return parts;
-    const head = await store.createTemplate(this.#db, scope, template);
+    const head = await store.createTemplate(this.#db, scope, { ...template, savedBy });
     return head === null ? refuseAlias(template.alias) : loadContent(this.#db, scope, head);
   }
 
@@ -93,14 +100,14 @@ export class TemplateService {
   }
 
   /**
-   * Omitted fields do not change. A change of published content creates the next version. The content is read outside
-   * of the transaction. The transaction then checks that it has not changed.
+   * Omitted fields do not change. A change of published content, or of a draft that somebody else saved, creates the
+   * next version. The content is read outside of the transaction. The transaction then checks that it has not changed.
    */
   async update(
     scope: Scope,
     idOrAlias: string,
     change: TemplateChange,
-    isExpected = ANY_STATE,
+    { isExpected = ANY_STATE, savedBy = null }: ChangeContext = {},
   ): Promise<Template | Refusal> {
     const before = await this.get(scope, idOrAlias);
     if (isRefusal(before)) return before;
@@ -121,8 +128,8 @@ export class TemplateService {
       const renamed = await store.renameTemplate(tx, scope, { id, name, alias });
       if (renamed === null) return refuseAlias(alias);
       if (!isChanged) return loadContent(tx, scope, renamed);
-      const version = head.latestVersion + (before.content.publishedAt === null ? 0 : 1);
-      const draft = await store.writeDraft(tx, scope, { ...content, id, version });
+      const version = head.latestVersion + (isOwnDraft(before.content, savedBy) ? 0 : 1);
+      const draft = await store.writeDraft(tx, scope, { ...content, id, version, savedBy });
       return loadContent(tx, scope, draft);
     });
   }
@@ -239,6 +246,12 @@ async function loadContent(
 ): Promise<Template | Refusal> {
   const content = await store.findVersion(db, scope, { id: head.id, version });
   return content === null ? NO_VERSION : { head, content };
+}
+
+/** A member never overwrites the draft of another one: both are kept as versions. */
+function isOwnDraft({ publishedAt, savedBy }: store.TemplateVersion, member: string | null) {
+  if (publishedAt !== null) return false;
+  return savedBy === null || member === null || savedBy === member;
 }
 
 function mergeContent(

@@ -33,12 +33,15 @@ export function templateToWire({ head, content }: Template, scope: Scope) {
   };
 }
 
-export function versionToWire({ version, subject, createdAt, publishedAt }: VersionSummary) {
+export function versionToWire(summary: VersionSummary) {
+  const { version, subject, createdAt, publishedAt, savedBy, savedAt } = summary;
   return {
     object: 'template_version' as const,
     version,
     subject,
     created_at: createdAt.toISOString(),
+    saved_by: savedBy,
+    saved_at: savedAt?.toISOString() ?? null,
     published_at: publishedAt?.toISOString() ?? null,
   };
 }

@@ -233,7 +233,7 @@ const template = createRoute({
 const templateVersions = createRoute({
   getParentRoute: () => scoped,
   path: '/templates/$id/versions',
-  validateSearch: texts('version', 'view'),
+  validateSearch: texts('version', 'view', 'with'),
   component: screen(
     () => import('./features/templates/template-versions.tsx'),
     'TemplateVersionsScreen',

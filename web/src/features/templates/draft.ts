@@ -46,10 +46,10 @@ function draftVariable({ name, type = 'string', ...rest }: TemplateVariable): Dr
   };
 }
 
-export function newVariable(name: string): DraftVariable {
+export function newVariable(name: string, type: VariableType = 'string'): DraftVariable {
   keys += 1;
-  const sample = firstSample(name, 'string', false);
-  return { key: keys, name, type: 'string', isOptional: false, fallback: '', sample };
+  const sample = firstSample(name, type, false);
+  return { key: keys, name, type, isOptional: false, fallback: '', sample };
 }
 
 /** A value for the preview until another one is typed. */

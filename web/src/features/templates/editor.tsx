@@ -3,17 +3,18 @@
  * unsaved changes asks first.
  */
 import { useBlocker, useNavigate, useSearch } from '@tanstack/react-router';
-import { type ReactNode, useEffect, useId, useMemo, useState } from 'react';
+import { type ReactNode, useEffect, useMemo, useState } from 'react';
 import type { Template } from '../../../../sdk/src/api.ts';
 import type { FieldProblem } from '../../api/client.ts';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, INPUT } from '../../ui/field.tsx';
+import { Field } from '../../ui/field.tsx';
 import {
   contentOf,
   discarded,
   type Draft,
+  type DraftVariable,
   draftOf,
   type Editing,
   followed,
@@ -21,10 +22,12 @@ import {
   samplesOf,
   stateOf,
 } from './draft.ts';
-import { RenderedPreview, usePreview } from './preview.tsx';
+import { inferType } from './infer-type.ts';
+import { PreviewState, RenderedPreview, usePreview } from './preview.tsx';
 import { SaveOrPublish } from './save.tsx';
 import { SendTest } from './send-test.tsx';
-import { TemplateActions, TemplateHead } from './head.tsx';
+import { TemplateHead, useTemplateActions } from './head.tsx';
+import { SourceField } from './source.tsx';
 import { TemplateVariables } from './variables.tsx';
 
 const ROUTE = '/$project/$environment/templates/$id';
@@ -43,14 +46,14 @@ export function TemplateEditor({ template }: { template: Template }): ReactNode 
   const isReadOnly = !useMay()('updateTemplate');
   const { part: chosen } = useSearch({ from: ROUTE });
   const part = PARTS.find(([name]) => name === chosen)?.[0] ?? 'html';
+  const actions = useTemplateActions(template);
   const preview = usePreview(template.id, () => ({
     variables: samplesOf(draft.variables),
     content: contentOf(draft),
   }));
   return (
     <>
-      <TemplateHead template={template}>
-        <TemplateActions template={template} />
+      <TemplateHead template={template} more={actions.more}>
         <SendTest rendered={preview.problems.length === 0 ? preview.rendered : null} />
         <Allowed to="updateTemplate">
           <SaveOrPublish
@@ -87,7 +90,15 @@ export function TemplateEditor({ template }: { template: Template }): ReactNode 
               onChange={(variables) => change({ variables })}
             />
           ) : (
-            <Source key={part} part={part} {...{ draft, change, isReadOnly }} />
+            <SourceField
+              key={part}
+              {...FIELDS[part]}
+              language={part}
+              text={draft[part]}
+              isReadOnly={isReadOnly}
+              variables={draft.variables}
+              onChange={(text) => change({ [part]: text })}
+            />
           )}
         </section>
         <section
@@ -97,11 +108,15 @@ export function TemplateEditor({ template }: { template: Template }): ReactNode 
           <Problems
             problems={preview.problems}
             isReadOnly={isReadOnly}
-            declare={(name) => change({ variables: [...draft.variables, newVariable(name)] })}
+            declare={(names) =>
+              change({ variables: [...draft.variables, ...inferred(names, draft)] })
+            }
           />
+          <PreviewState preview={preview} />
           <RenderedPreview rendered={preview.rendered} part={part === 'text' ? 'text' : 'html'} />
         </section>
       </div>
+      {actions.dialogs}
       <LeaveDialog isChanged={isChanged} />
     </>
   );
@@ -148,33 +163,14 @@ function PartLinks({ part, variables }: { part: Part; variables: number }): Reac
   );
 }
 
-function Source(props: {
-  part: 'html' | 'text';
-  draft: Draft;
-  change: Change;
-  isReadOnly: boolean;
-}): ReactNode {
-  const { part, draft, change, isReadOnly } = props;
-  const id = useId();
-  const isHtml = part === 'html';
-  return (
-    <div className="flex grow flex-col">
-      <label htmlFor={id} className="sr-only">
-        {isHtml ? 'HTML, in Liquid' : 'Text, in Liquid'}
-      </label>
-      <textarea
-        id={id}
-        value={draft[part]}
-        readOnly={isReadOnly}
-        onChange={({ target }) => change({ [part]: target.value })}
-        placeholder={isHtml ? '' : 'Generated from the HTML while this is empty.'}
-        spellCheck={false}
-        autoCapitalize="off"
-        wrap="off"
-        className={`${INPUT} min-h-100 grow resize-y py-2 font-mono text-xs leading-relaxed`}
-      />
-    </div>
-  );
+const FIELDS = {
+  html: { label: 'HTML, in Liquid', hint: '' },
+  text: { label: 'Text, in Liquid', hint: 'Generated from the HTML while this is empty.' },
+} as const;
+
+/** The types are those that the parts suggest. */
+function inferred(names: readonly string[], { subject, html, text }: Draft): DraftVariable[] {
+  return names.map((name) => newVariable(name, inferType(name, [subject, html, text])));
 }
 
 /** The name of the variable, when the problem is that it is not declared. */
@@ -185,9 +181,10 @@ function undeclaredIn({ message }: FieldProblem): string | null {
 function Problems(props: {
   problems: readonly FieldProblem[];
   isReadOnly: boolean;
-  declare: (name: string) => void;
+  declare: (names: readonly string[]) => void;
 }): ReactNode {
   if (props.problems.length === 0) return null;
+  const undeclared = [...new Set(props.problems.flatMap((one) => undeclaredIn(one) ?? []))];
   return (
     <ul role="alert" aria-label="Problems" className="space-y-1 rounded-lg bg-side p-3 text-sm">
       {props.problems.map((problem) => {
@@ -199,11 +196,20 @@ function Problems(props: {
               {problem.message}
             </span>
             {name !== null && !props.isReadOnly && (
-              <Button onClick={() => props.declare(name)}>Declare {name}</Button>
+              <Button size="small" onClick={() => props.declare([name])}>
+                Declare {name}
+              </Button>
             )}
           </li>
         );
       })}
+      {undeclared.length > 1 && !props.isReadOnly && (
+        <li>
+          <Button size="small" onClick={() => props.declare(undeclared)}>
+            Declare all {undeclared.length}
+          </Button>
+        </li>
+      )}
     </ul>
   );
 }

@@ -1,18 +1,18 @@
 /** The head of the pages of one template, with renaming and deleting. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { ArrowLeft } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Template, TemplateSummary } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
-import { Allowed } from '../../ui/allowed.tsx';
-import { Button } from '../../ui/button.tsx';
+import { useMay } from '../../ui/allowed.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
-import { Mark } from '../../ui/mark.tsx';
-import { PageHead } from '../../ui/page.tsx';
+import { Chip } from '../../ui/chip.tsx';
+import type { MoreItems } from '../../ui/more-menu.tsx';
+import { Crumb, PageHead } from '../../ui/page.tsx';
+import { CopyForm } from './copy-environment.tsx';
 
 const ROUTE = '/$project/$environment/templates/$id';
 
@@ -21,30 +21,27 @@ export function useTemplate(id: string) {
   return useQuery(api.query('getTemplate', { path: { id } }));
 }
 
-export function BackToTemplates(): ReactNode {
-  const { scope } = useApi();
-  return (
-    <Link
-      to="/$project/$environment/templates"
-      params={scope}
-      className="mx-4 mt-3 inline-flex items-center gap-1 text-sm text-muted hover:text-text"
-    >
-      <ArrowLeft size={14} aria-hidden /> Templates
-    </Link>
-  );
-}
-
 /** The published version, and whether there is a newer draft. */
 export function TemplateMark({ template }: { template: TemplateSummary }): ReactNode {
   const { published_version: published, latest_version: latest } = template;
-  if (published === null) return <Mark look="none">draft</Mark>;
-  if (published === latest) return <Mark look="good">version {published}</Mark>;
-  return <Mark look="wait">{`version ${published} of ${latest}`}</Mark>;
+  if (published === null) return <Chip tone="quiet">draft</Chip>;
+  if (published === latest) {
+    return (
+      <Chip tone="good" isQuiet>
+        version {published}
+      </Chip>
+    );
+  }
+  return <Chip tone="wait">{`version ${published} of ${latest}`}</Chip>;
 }
 
-/** Name, state and the two pages of a template. @param children its buttons */
-export function TemplateHead(props: { template: Template; children?: ReactNode }): ReactNode {
-  const { template } = props;
+/** Name, state and the two pages of a template. @param props.children buttons */
+export function TemplateHead(props: {
+  template: Template;
+  more?: MoreItems;
+  children?: ReactNode;
+}): ReactNode {
+  const { template, more } = props;
   const { scope } = useApi();
   const params = { ...scope, id: template.id };
   const look =
@@ -53,16 +50,25 @@ export function TemplateHead(props: { template: Template; children?: ReactNode }
     <>
       <PageHead
         title={template.name}
+        crumb={
+          <Crumb to="/$project/$environment/templates" params={scope}>
+            Templates
+          </Crumb>
+        }
         about={
-          <span className="flex flex-wrap gap-x-3">
+          <span className="flex flex-wrap items-center gap-x-3">
             <TemplateMark template={template} />
             {template.alias !== null && <code className="font-mono text-xs">{template.alias}</code>}
           </span>
         }
+        {...(more && { more })}
       >
         {props.children}
       </PageHead>
-      <nav aria-label="Parts of the template" className="flex gap-4 border-b border-line px-4">
+      <nav
+        aria-label="Parts of the template"
+        className="flex gap-4 border-b border-line px-(--page-x)"
+      >
         <Link
           to={ROUTE}
           params={params}
@@ -79,27 +85,37 @@ export function TemplateHead(props: { template: Template; children?: ReactNode }
   );
 }
 
-export function TemplateActions({ template }: { template: Template }): ReactNode {
-  const [open, setOpen] = useState<'rename' | 'delete' | null>(null);
+/** The actions of a template that are used less, and their dialogs. */
+export function useTemplateActions(template: Template): { more: MoreItems; dialogs: ReactNode } {
+  const [open, setOpen] = useState<'rename' | 'copy' | 'delete' | null>(null);
+  const may = useMay();
+  const { scope } = useApi();
   const close = (): void => setOpen(null);
-  return (
-    <>
-      <Allowed to="deleteTemplate">
-        <Button look="danger" onClick={() => setOpen('delete')}>
-          Delete
-        </Button>
-      </Allowed>
-      <Allowed to="updateTemplate">
-        <Button onClick={() => setOpen('rename')}>Rename</Button>
-      </Allowed>
-      <Dialog isOpen={open === 'rename'} onClose={close} title="Rename">
-        <RenameForm template={template} onDone={close} />
-      </Dialog>
-      <Dialog isOpen={open === 'delete'} onClose={close} title={`Delete ${template.name}?`}>
-        <DeleteForm template={template} />
-      </Dialog>
-    </>
-  );
+  const other = scope.environment === 'live' ? 'test' : 'live';
+  return {
+    more: [
+      may('updateTemplate') && { label: 'Rename', onChoose: () => setOpen('rename') },
+      may('createTemplate') && { label: `Copy to ${other}`, onChoose: () => setOpen('copy') },
+      may('deleteTemplate') && {
+        label: 'Delete',
+        isDestructive: true,
+        onChoose: () => setOpen('delete'),
+      },
+    ],
+    dialogs: (
+      <>
+        <Dialog isOpen={open === 'rename'} onClose={close} title="Rename">
+          <RenameForm template={template} onDone={close} />
+        </Dialog>
+        <Dialog isOpen={open === 'copy'} onClose={close} title={`Copy to ${other}`}>
+          <CopyForm template={template} />
+        </Dialog>
+        <Dialog isOpen={open === 'delete'} onClose={close} title={`Delete ${template.name}?`}>
+          <DeleteForm template={template} />
+        </Dialog>
+      </>
+    ),
+  };
 }
 
 function RenameForm(props: { template: Template; onDone: () => void }): ReactNode {

@@ -27,12 +27,23 @@ export type Preview = {
   /** The last rendering without problems. */
   rendered: RenderedTemplate | null;
   problems: readonly FieldProblem[];
+  /** The draft has changed since `rendered`. */
+  isStale: boolean;
+};
+
+type Result = Omit<Preview, 'isStale'> & {
+  /** The request that `rendered` answers. */
+  renderedOf: string | null;
 };
 
 /** @param request that makes the body, or throws an Error about what was typed */
 export function usePreview(id: string, request: () => PreviewRequest): Preview {
   const { scope } = useApi();
-  const [preview, setPreview] = useState<Preview>({ rendered: null, problems: [] });
+  const [preview, setPreview] = useState<Result>({
+    rendered: null,
+    problems: [],
+    renderedOf: null,
+  });
   const [body, failure] = bodyOf(request);
   useEffect(() => {
     const ended = new AbortController();
@@ -41,10 +52,10 @@ export function usePreview(id: string, request: () => PreviewRequest): Preview {
         if (body === null) throw new Error(failure);
         const options = { scope, body: JSON.parse(body) as PreviewRequest, signal: ended.signal };
         const rendered = await call('previewTemplate', { path: { id }, ...options });
-        setPreview({ rendered, problems: [] });
+        setPreview({ rendered, problems: [], renderedOf: body });
       } catch (error) {
         if (ended.signal.aborted) return;
-        setPreview(({ rendered }) => ({ rendered, problems: problemsOf(error) }));
+        setPreview((last) => ({ ...last, problems: problemsOf(error) }));
       }
     };
     const timer = setTimeout(() => void render(), TYPING_MS);
@@ -53,7 +64,21 @@ export function usePreview(id: string, request: () => PreviewRequest): Preview {
       ended.abort();
     };
   }, [scope, id, body, failure]);
-  return preview;
+  return { ...preview, isStale: preview.rendered !== null && preview.renderedOf !== body };
+}
+
+/** Says when the preview is not of the present text. */
+export function PreviewState({ preview }: { preview: Preview }): ReactNode {
+  const { isStale, problems } = preview;
+  const text =
+    problems.length > 0
+      ? 'The preview is of an earlier text: the present one has problems.'
+      : 'Updating the preview …';
+  return (
+    <p role="status" className={problems.length > 0 ? 'text-sm text-wait' : 'sr-only'}>
+      {isStale && text}
+    </p>
+  );
 }
 
 function bodyOf(request: () => PreviewRequest): [body: string | null, failure: string] {

@@ -9,13 +9,14 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Mark } from '../../ui/mark.tsx';
+import { Chip } from '../../ui/chip.tsx';
+import { InlineSelect } from '../../ui/select.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { ContentChanges, hasChanges } from './changes.tsx';
 import { firstSamples } from './draft.ts';
 import { RenderedPreview, usePreview } from './preview.tsx';
-import { BackToTemplates, TemplateHead, useTemplate } from './head.tsx';
+import { TemplateHead, useTemplate } from './head.tsx';
 
 const ROUTE = '/$project/$environment/templates/$id/versions';
 
@@ -27,7 +28,6 @@ export function TemplateVersionsScreen(): ReactNode {
   const failed = [template, versions].find(({ isError }) => isError);
   return (
     <>
-      <BackToTemplates />
       {failed && <Problem error={failed.error} retry={() => void failed.refetch()} />}
       {!failed && !(template.isSuccess && versions.isSuccess) && <RowsSkeleton />}
       {template.isSuccess && versions.isSuccess && (
@@ -39,7 +39,7 @@ export function TemplateVersionsScreen(): ReactNode {
 
 function Loaded(props: { template: Template; versions: readonly TemplateVersion[] }): ReactNode {
   const { template, versions } = props;
-  const { version: chosen } = useSearch({ from: ROUTE });
+  const { version: chosen, with: other } = useSearch({ from: ROUTE });
   const open = versions.find(({ version }) => String(version) === chosen) ?? versions[0];
   return (
     <>
@@ -60,7 +60,13 @@ function Loaded(props: { template: Template; versions: readonly TemplateVersion[
             key={open.version}
             template={template}
             version={open.version}
-            before={versions.find(({ version }) => version < open.version)?.version ?? null}
+            others={versions.map(({ version }) => version).filter((one) => one !== open.version)}
+            before={
+              versions.find(({ version }) => String(version) === other && version !== open.version)
+                ?.version ??
+              versions.find(({ version }) => version < open.version)?.version ??
+              null
+            }
           />
         )}
       </div>
@@ -70,7 +76,8 @@ function Loaded(props: { template: Template; versions: readonly TemplateVersion[
 
 function Row(props: { template: Template; version: TemplateVersion; isOpen: boolean }): ReactNode {
   const { template, isOpen } = props;
-  const { version, subject, created_at: at, published_at: publishedAt } = props.version;
+  const { version, subject, published_at: publishedAt, saved_by: by } = props.version;
+  const at = props.version.saved_at ?? props.version.created_at;
   const { scope } = useApi();
   return (
     <Link
@@ -82,18 +89,25 @@ function Row(props: { template: Template; version: TemplateVersion; isOpen: bool
     >
       <span className="flex items-center gap-3">
         <span className="font-medium">Version {version}</span>
-        {version === template.published_version && <Mark look="good">published</Mark>}
-        {publishedAt === null && <Mark look="none">draft</Mark>}
+        {version === template.published_version && <Chip tone="good">published</Chip>}
+        {publishedAt === null && <Chip tone="quiet">draft</Chip>}
         <span className="ml-auto text-muted">
           <Time at={at} />
         </span>
       </span>
       <span className="block truncate text-muted">{subject}</span>
+      {by !== null && <span className="block truncate text-xs text-muted">saved by {by}</span>}
     </Link>
   );
 }
 
-type Props = { template: Template; version: number; before: number | null };
+type Props = {
+  template: Template;
+  version: number;
+  /** Versions that it can be compared with. */
+  others: readonly number[];
+  before: number | null;
+};
 
 function useVersion(template: Template, version: number | null) {
   const api = useApi();
@@ -103,7 +117,7 @@ function useVersion(template: Template, version: number | null) {
   });
 }
 
-function Version({ template, version, before }: Props): ReactNode {
+function Version({ template, version, others, before }: Props): ReactNode {
   const [open, setOpen] = useState<'restore' | 'publish' | null>(null);
   const close = (): void => setOpen(null);
   const content = useVersion(template, version);
@@ -117,6 +131,7 @@ function Version({ template, version, before }: Props): ReactNode {
     <section aria-label={`Version ${version}`} className="min-w-0 grow space-y-4 overflow-auto p-4">
       <div className="flex flex-wrap items-center gap-2">
         <ViewLinks view={view} />
+        {view !== 'preview' && before !== null && <ComparedWith {...{ others, before }} />}
         {version !== template.latest_version && (
           <Allowed to="updateTemplate">
             <Button onClick={() => setOpen('restore')}>Restore</Button>
@@ -172,6 +187,25 @@ function ViewLinks({ view }: { view: string | undefined }): ReactNode {
   );
 }
 
+function ComparedWith(props: { others: readonly number[]; before: number }): ReactNode {
+  const navigate = useNavigate();
+  return (
+    <InlineSelect
+      label="Compare with"
+      options={props.others.map((one) => [String(one), `Compared with version ${one}`] as const)}
+      value={String(props.before)}
+      onChange={(value) =>
+        void navigate({
+          to: '.',
+          params: true,
+          search: (all) => ({ ...all, with: value }),
+          replace: true,
+        })
+      }
+    />
+  );
+}
+
 function VersionPreview({ version }: { version: Template }): ReactNode {
   const preview = usePreview(version.id, () => ({
     variables: firstSamples(version.variables),
@@ -189,7 +223,7 @@ function Changes({ before, after }: { before: Template | null; after: Template }
       <p className="text-sm text-muted">
         {before === null
           ? 'There is no earlier version to compare with.'
-          : `${isSame ? 'No changes' : 'Changes'} since version ${before.version}.`}
+          : `${isSame ? 'No changes' : 'Changes'} ${before.version < after.version ? 'since' : 'from'} version ${before.version}.`}
       </p>
       <ContentChanges before={before} after={after} />
     </>

@@ -1,9 +1,11 @@
-/** The list of templates, and the form that creates one from an example. */
+/** The list of templates, and the form that creates one from a starter. */
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { FileText, Plus, SearchX } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
+import { textOf } from '../../ui/field.tsx';
+import { STARTERS } from './starters.ts';
 import { namesIn, TemplateMark, TemplateNames } from './head.tsx';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
@@ -116,19 +118,13 @@ function TemplateTable(props: {
   );
 }
 
-/** An example that shows the syntax of variables. */
-const FIRST_CONTENT = {
-  subject: 'Hello {{ name }}',
-  html: '<!doctype html>\n<h1>Hello {{ name }}</h1>\n<p>Write your email here.</p>\n',
-  variables: [{ name: 'name' }],
-};
-
 function CreateForm(): ReactNode {
   const api = useApi();
   const reload = useReload();
   const navigate = useNavigate();
   const create = async (form: FormData): Promise<void> => {
-    const body = { ...FIRST_CONTENT, ...namesIn(form) };
+    const starter = STARTERS.find(({ key }) => key === textOf(form, 'starter')) ?? STARTERS[0]!;
+    const body = { ...starter.content, ...namesIn(form) };
     const { id } = await api.call('createTemplate', { body });
     await reload('listTemplates');
     await navigate({ to: '/$project/$environment/templates/$id', params: { ...api.scope, id } });
@@ -136,6 +132,29 @@ function CreateForm(): ReactNode {
   return (
     <ActionForm action="Create" send={create}>
       <TemplateNames />
+      <fieldset>
+        <legend className="mb-1 text-sm font-medium">Begin with</legend>
+        <div className="grid gap-1 sm:grid-cols-2">
+          {STARTERS.map(({ key, title, about }, index) => (
+            <label
+              key={key}
+              className="flex gap-2 rounded-md border border-line p-2 text-sm hover:bg-hover has-checked:border-accent has-checked:bg-accent-tint"
+            >
+              <input
+                type="radio"
+                name="starter"
+                value={key}
+                defaultChecked={index === 0}
+                className="mt-0.5 size-4 shrink-0 accent-accent"
+              />
+              <span>
+                <span className="block font-medium">{title}</span>
+                <span className="block text-muted">{about}</span>
+              </span>
+            </label>
+          ))}
+        </div>
+      </fieldset>
     </ActionForm>
   );
 }
