@@ -45,8 +45,10 @@ test('the link of the first start creates the owner, who sees an email appear as
   await page.getByLabel('Email').fill(OWNER.email);
   await page.getByLabel('Name').fill(OWNER.name);
   await page.getByLabel('Password').fill(OWNER.password);
-  const isLive = page.waitForResponse(isOfEvents);
   await page.getByRole('button', { name: 'Create account' }).click();
+  await page.getByRole('heading', { name: 'Setup', exact: true }).waitFor();
+  const isLive = page.waitForResponse(isOfEvents);
+  await page.getByRole('link', { name: 'Emails', exact: true }).click();
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
   await isLive;
   await page.getByText(`curl ${service.url}/v1/emails`).waitFor();

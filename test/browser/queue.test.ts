@@ -38,7 +38,7 @@ test('the page says when the queue is empty, and mail appears as it is accepted'
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/`);
-  await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
+  await page.getByRole('heading', { name: 'Setup', exact: true }).waitFor();
   // Without a wait between them: after a second the first is forgotten.
   await Promise.all([page.keyboard.press('g'), page.keyboard.press('q')]);
   await page.getByRole('heading', { name: 'The queue is empty' }).waitFor();

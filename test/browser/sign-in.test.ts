@@ -55,7 +55,7 @@ test('an invited person accepts with the provider, has no password, and adds a s
   const { page } = open;
   await page.goto(`${service.url}/sign-in#invitation=${tokenOf(body.url)}`);
   await page.getByRole('button', { name: BUTTON }).click();
-  await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
+  await page.getByRole('heading', { name: 'Setup', exact: true }).waitFor();
   await page.goto(SETTINGS);
   await page.getByText('this session').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Change password' }).count(), 0);
@@ -157,7 +157,7 @@ test('an owner requires a second factor; a member without one adds a passkey and
   await dialog.getByLabel('Name').fill('Phone');
   await dialog.getByLabel('Password').fill(OWNER.password);
   await dialog.getByRole('button', { name: 'Continue' }).click();
-  await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
+  await page.getByRole('heading', { name: 'Setup', exact: true }).waitFor();
 });
 
 test('a person without an invitation, and a provider that is down, get a sentence and a way back', async () => {

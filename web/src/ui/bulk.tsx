@@ -33,6 +33,8 @@ export function useSelection<Row>(props: {
   };
   const column: Column<Row> = {
     title: 'Choose',
+    isNarrow: true,
+    isWide: true,
     isHidden,
     cell: (row) => (
       <input

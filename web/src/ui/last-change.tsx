@@ -9,6 +9,11 @@ import { Time } from './time.tsx';
 
 /** @param props.of id of the object, as in the audit log */
 export function LastChange({ of }: { of: string }): ReactNode {
+  return useLastChange(of);
+}
+
+/** The same, or null, for a place that is empty without it. */
+export function useLastChange(of: string): ReactNode {
   const api = useApi();
   const may = useMay()('listAuditEvents');
   const { data: last } = useQuery({

@@ -8,6 +8,8 @@ export type Column<Row> = {
   /** Hidden on a phone. */
   isWide?: true;
   isNumber?: true;
+  /** As wide as its content, under a title that only screen readers have. */
+  isNarrow?: true;
   /** For example when the role permits none of its actions. */
   isHidden?: boolean;
 };
@@ -21,8 +23,8 @@ type Props<Row> = {
 
 export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): ReactNode {
   const columns = all.filter(({ isHidden }) => !isHidden);
-  const look = ({ isWide, isNumber }: Column<Row>): string =>
-    `h-row px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) ${isNumber ? 'text-right tabular-nums' : 'text-left'} ${isWide ? 'max-md:hidden' : ''}`;
+  const look = ({ isWide, isNumber, isNarrow }: Column<Row>): string =>
+    `h-row px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) ${isNarrow ? 'w-8' : ''} ${isNumber ? 'text-right tabular-nums' : 'text-left'} ${isWide ? 'max-md:hidden' : ''}`;
   return (
     <div
       className="relative shrink-0 overflow-x-auto"
@@ -39,7 +41,11 @@ export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): Re
                 scope="col"
                 className={`${look(column)} h-8.5! font-medium whitespace-nowrap`}
               >
-                {column.title === '' ? <span className="sr-only">Actions</span> : column.title}
+                {column.title === '' || column.isNarrow ? (
+                  <span className="sr-only">{column.title || 'Actions'}</span>
+                ) : (
+                  column.title
+                )}
               </th>
             ))}
           </tr>

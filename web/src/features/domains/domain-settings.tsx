@@ -7,7 +7,7 @@ import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { LastChange } from '../../ui/last-change.tsx';
+import { useLastChange } from '../../ui/last-change.tsx';
 import { Select } from '../../ui/select.tsx';
 import { SharedForm } from '../../ui/shared-form.tsx';
 
@@ -18,6 +18,7 @@ const TLS = [
 
 export function DomainSettings({ domain }: { domain: Domain }): ReactNode {
   const [isOpen, setOpen] = useState(false);
+  const last = useLastChange(domain.id);
   const { opens, clicks } = domain.tracking;
   const tracked = [opens && 'opens', clicks && 'clicks'].filter(Boolean).join(' and ');
   return (
@@ -31,7 +32,7 @@ export function DomainSettings({ domain }: { domain: Domain }): ReactNode {
           </Button>
         </Allowed>
       }
-      footer={<LastChange of={domain.id} />}
+      footer={last}
     >
       <dl className="grid grid-cols-[max-content_minmax(0,1fr)] gap-x-6 gap-y-2 text-sm">
         <dt className="text-muted">TLS</dt>

@@ -146,6 +146,7 @@ function Target({ event }: { event: AuditEvent }): ReactNode {
         </Link>
       );
   }
+  if (type === 'account' && words === null) return null;
   if (words !== null) return <span className="font-medium break-all">{words}</span>;
   return id === null ? null : <span className="font-mono text-xs break-all text-muted">{id}</span>;
 }

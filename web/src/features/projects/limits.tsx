@@ -9,7 +9,7 @@ import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { LastChange } from '../../ui/last-change.tsx';
+import { useLastChange } from '../../ui/last-change.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
@@ -29,29 +29,31 @@ export function LimitsCard({ of }: { of: string }): ReactNode {
   const api = useApi();
   const limits = useQuery(api.query('getLimits'));
   const settings = useProjectSettings();
+  const last = useLastChange(api.scope.project);
   const [changed, setChanged] = useState<Row | null>(null);
   return (
-    <Card
-      title={`Limits of ${of}`}
-      about={
-        settings === undefined
-          ? 'Owners of the installation set them.'
-          : 'What has no value of its own has that of a variable.'
-      }
-      wide={
-        <>
-          {limits.isPending && <RowsSkeleton rows={4} />}
-          {limits.isError && <Problem error={limits.error} retry={() => void limits.refetch()} />}
-          {limits.isSuccess && (
-            <LimitTable
-              rows={rowsOf(limits.data, settings, api.scope.environment)}
-              onChange={settings && setChanged}
-            />
-          )}
-        </>
-      }
-      footer={settings && <LastChange of={api.scope.project} />}
-    >
+    <>
+      <Card
+        title={`Limits of ${of}`}
+        about={
+          settings === undefined
+            ? 'Owners of the installation set them.'
+            : 'What has no value of its own has that of a variable.'
+        }
+        wide={
+          <>
+            {limits.isPending && <RowsSkeleton rows={4} />}
+            {limits.isError && <Problem error={limits.error} retry={() => void limits.refetch()} />}
+            {limits.isSuccess && (
+              <LimitTable
+                rows={rowsOf(limits.data, settings, api.scope.environment)}
+                onChange={settings && setChanged}
+              />
+            )}
+          </>
+        }
+        footer={settings && last}
+      />
       <Dialog
         isOpen={changed !== null}
         onClose={() => setChanged(null)}
@@ -61,7 +63,7 @@ export function LimitsCard({ of }: { of: string }): ReactNode {
           <LimitForm setting={changed.setting} onDone={() => setChanged(null)} />
         )}
       </Dialog>
-    </Card>
+    </>
   );
 }
 

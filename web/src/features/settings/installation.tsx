@@ -11,7 +11,7 @@ import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
-import { LastChange } from '../../ui/last-change.tsx';
+import { useLastChange } from '../../ui/last-change.tsx';
 import { PageBody } from '../../ui/page.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
@@ -79,6 +79,7 @@ function ReturnPathHost(): ReactNode {
   const reload = useReload();
   const [isOpen, setOpen] = useState(false);
   const host = useQuery(api.query('getReturnPathHost')).data;
+  const last = useLastChange(host?.name ?? '');
   if (host === undefined) return null;
   const send = async (form: FormData): Promise<void> => {
     await api.call('setReturnPathHost', { body: { name: textOf(form, 'name') } });
@@ -94,7 +95,7 @@ function ReturnPathHost(): ReactNode {
           Change the host
         </Button>
       }
-      footer={host.name !== null && <LastChange of={host.name} />}
+      footer={last}
     >
       <p className="text-sm">
         <span className="font-mono text-xs break-all">{host.name ?? 'not set yet'}</span>
@@ -161,8 +162,8 @@ function RetentionFacts({ state }: { state: RetentionState }): ReactNode {
   return (
     <div className="space-y-1 text-sm">
       <p>
-        Content {kept(state.content)}, emails with their timeline {kept(state.metadata)}. A project
-        may have shorter periods.
+        Content is kept {kept(state.content)}, and emails with their timeline {kept(state.metadata)}
+        . A project may have shorter periods.
       </p>
       {state.ran_at !== null && (
         <p className="text-muted">
@@ -184,8 +185,7 @@ function RetentionFacts({ state }: { state: RetentionState }): ReactNode {
   );
 }
 
-const kept = (period: string): string =>
-  period === 'ever' ? 'is kept for ever' : `is kept for ${period}`;
+const kept = (period: string): string => (period === 'ever' ? 'for ever' : `for ${period}`);
 
 function Blocks(): ReactNode {
   const api = useApi();
