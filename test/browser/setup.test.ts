@@ -103,7 +103,7 @@ test('the first visit leads to the setup, and a key and a program that sends are
   const node = (await program.textContent()) ?? '';
   const { stdout } = await run(process.execPath, ['--input-type=module', '-e', node]);
   assert.match(stdout, /^202 /);
-  await step.getByRole('status').getByText('delivered').waitFor();
+  await step.getByRole('status').getByText('delivered', { exact: true }).waitFor();
   await stepOf(page, 'API key').getByText('Setup, used').waitFor();
   await page.getByText('Sending in test works.').waitFor();
 });
@@ -145,7 +145,7 @@ test('the first live email goes to the member, and its outcome appears', async (
   await page.goto(`${address}/setup?step=live_email`);
   const step = stepOf(page, 'First live email');
   await step.getByRole('button', { name: `Send to ${OWNER.email}` }).click();
-  await step.getByRole('status').getByText('delivered').waitFor();
+  await step.getByRole('status').getByText('delivered', { exact: true }).waitFor();
   assert.equal(gmail.messages.length, 1);
   await stepOf(page, 'First live email').getByText('Delivered').first().waitFor();
   await assertGoodInAllThemes(page);

@@ -60,6 +60,8 @@ const signIn = createRoute({
   path: '/sign-in',
   validateSearch: (search): { to?: string } =>
     typeof search['to'] === 'string' ? { to: search['to'] } : {},
+  // index.html has preloaded the session. Unless it is read before, the first reading after sign-in gets that old 401.
+  beforeLoad: () => void queries.prefetchQuery(sessionQuery),
   component: SignIn,
 });
 
