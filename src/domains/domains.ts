@@ -132,7 +132,7 @@ export class DomainService {
     return (await findDomain(this.#db, scope, id)) ?? NO_DOMAIN;
   }
 
-  /** What receivers reported about DMARC, and the next policy as a proposal. */
+  /** Sums what receivers reported about DMARC, and proposes the next policy. */
   async dmarc(scope: DomainScope, id: string): Promise<DmarcStatus | Refusal> {
     const domain = await this.get(scope, id);
     if (isRefusal(domain)) return domain;

@@ -33,8 +33,8 @@ export function recordsOf({ records }: { records: readonly DomainRecord[] }): Kn
 }
 
 /**
- * Returns the record for a domain without DMARC. `p=none` changes nothing for its mail. Where the service receives mail,
- * it reads the reports.
+ * Returns the record for a domain without DMARC. `p=none` changes nothing for its mail. Where the service receives
+ * mail, it reads the reports.
  */
 export function firstDmarcRecord(
   domain: string,

@@ -39,7 +39,7 @@ export const DOMAIN_DMARC: Check = {
     }),
 };
 
-/** What receivers reported: that our own mail fails, or that a stricter policy is safe. */
+/** Reports that our own mail fails at receivers, or that a stricter policy is safe by their reports. */
 async function checkDmarcProgress(
   { database, resolver: lookups, config }: CheckContext,
   stored: StoredDomain,

@@ -36,7 +36,7 @@ export const DMARC_STATES = [
 
 export type DmarcProgress = {
   state: (typeof DMARC_STATES)[number];
-  /** What the reports say, and what to do. */
+  /** A sentence for the owner, with what to do. */
   message: string;
   /** The record with the next policy, or null when it is too early for it. */
   proposal: string | null;

@@ -24,7 +24,6 @@ export type DmarcOptions = {
 
 /**
  * Reports tell whose mail a domain has, so only who has verified exactly this domain sees them.
- * @param domain `verifiedAt` null: not verified
  */
 export async function examineDmarc(
   { name, environment, verifiedAt }: Pick<StoredDomain, 'name' | 'environment' | 'verifiedAt'>,

@@ -243,7 +243,7 @@ function Advice({ advice }: Pick<Domain, 'advice'>): ReactNode {
   );
 }
 
-/** What receivers reported, and the record with the next policy. It is published by hand. */
+/** Shows what receivers reported, and the record with the next policy, which is published by hand. */
 function Dmarc({ id }: Pick<Domain, 'id'>): ReactNode {
   const api = useApi();
   const dmarc = useQuery(api.query('getDomainDmarc', { path: { id } }));
