@@ -1,4 +1,4 @@
-/** Which object an entry of the audit log is about. */
+/** Shows that each action of the audit log has one object. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LEAST_ROLES } from '../http/roles.ts';

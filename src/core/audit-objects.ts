@@ -1,4 +1,4 @@
-/** What an entry of the audit log is about, by its action. Every action has one object. */
+/** The objects of entries of the audit log, by their actions. Every action has one object. */
 
 export const AUDIT_OBJECTS = [
   'account',

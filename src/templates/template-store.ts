@@ -1,7 +1,7 @@
 /**
  * Templates and their versions. The newest version is a draft until it is published. A change of one's own draft
- * updates it; a change of a published version, or of a draft of somebody else, creates the next one. A published version never changes. variables.ts validates
- * variables and liquid.ts renders.
+ * updates it; a change of a published version, or of a draft of somebody else, creates the next one. A published
+ * version never changes. variables.ts validates variables and liquid.ts renders.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';

@@ -111,7 +111,7 @@ for (const { name, send, path, changes, etag } of KINDS) {
     assertFailure(refused!, 412, 'precondition_failed', /read it again/i);
     assert.equal(await etag(), changed!.body.etag);
 
-    // Whoever has seen it, or asks for no condition, changes it.
+    // A request with the current tag, or without a condition, changes it.
     const next = changes[both.indexOf(refused!)]!;
     assert.equal((await change(next, changed!.body.etag)).status, 200);
     assert.equal((await send('PATCH', path, { body: changes[0] })).status, 200);

@@ -225,7 +225,7 @@ test('pages whose session is ended elsewhere stop sending requests, and continue
   page.on('requestfailed', (request) => waiting.delete(request));
   await goToLive(page, `${HOME}/emails`);
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
-  // What is shown is read once more when the events begin. Else one of these would be refused as well.
+  // The page reads everything once more when the events begin. Else one of these would be refused as well.
   await waitFor(() => Object.values(read).every((count) => count === 2), {
     what: 'everything to be read again',
   });

@@ -206,20 +206,20 @@ test('an open overview costs at most a request in five seconds, however much mai
 test('the outline of the page is there before its scripts, and goes with the first screen', async () => {
   await using open = await openSignedIn();
   const { page } = open;
-  const held: Route[] = [];
-  let isHeld = true;
+  const stopped: Route[] = [];
+  let isStopped = true;
   await page.route('**/assets/*.js', (route) => {
-    if (isHeld) held.push(route);
+    if (isStopped) stopped.push(route);
     else void route.continue();
   });
   await page.goto(`${HOME}/emails`, { waitUntil: 'commit' });
   const outline = page.locator('#first-screen');
   await outline.waitFor();
-  await waitFor(() => held.length > 0, { what: 'the scripts to be requested' });
+  await waitFor(() => stopped.length > 0, { what: 'the scripts to be requested' });
   const { width, height } = (await outline.locator('i').last().boundingBox())!;
   assert.ok(width > 100 && height > 5, `${width} x ${height}`);
-  isHeld = false;
-  await Promise.all(held.map((route) => route.continue()));
+  isStopped = false;
+  await Promise.all(stopped.map((route) => route.continue()));
   await page.getByRole('list', { name: 'Emails' }).waitFor();
   await outline.waitFor({ state: 'detached' });
 });

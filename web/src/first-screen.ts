@@ -1,5 +1,5 @@
 /**
- * What happens before the first screen is there: its file is loaded beside the session, not after it, and the outline
+ * Prepares the first screen: its file is loaded beside the session, not after it, and the outline
  * of index.html stays until the screen is rendered.
  */
 import type { AnyRouter } from '@tanstack/react-router';

@@ -7,8 +7,8 @@ import type { World } from '../../lib/world.ts';
 import type { SmtpOpeningStep } from '../../net/smtp/client.ts';
 
 /**
- * `dns`: look-ups of hosts and TLS rules, while the message is signed. `wait`: until a connection was permitted or free.
- * `connect`: TCP. `tls`: handshake. A reused session has neither of the last two.
+ * `dns`: look-ups of hosts and TLS rules, while the message is signed. `wait`: until a connection was permitted or
+ * free. `connect`: TCP. `tls`: handshake. A reused session has neither of the last two.
  */
 export type Phase = 'dns' | 'wait' | 'connect' | 'tls';
 /** Whole milliseconds; a phase that took less than half of one is left out. */

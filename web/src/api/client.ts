@@ -43,7 +43,7 @@ export class ApiError extends Error {
   }
 }
 
-/** That of the API is for programs. */
+/** Replaces the message of the API, which is for programs. */
 const CHANGED_MEANWHILE =
   'This was changed meanwhile, so nothing was done. Close this, look at it again, and repeat your change.';
 

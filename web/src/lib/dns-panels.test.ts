@@ -1,4 +1,4 @@
-/** What a member types into the panel of a DNS provider. */
+/** Shows the values that a member types into the panel of a DNS provider. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fieldsFor, nameInZone, zonesOf } from './dns-panels.ts';

@@ -8,7 +8,7 @@ type Panel = {
   hasDot: boolean;
   /** A TXT is in quotes, a long one in several. */
   isQuoted: boolean;
-  /** What the panel calls the field of the name. */
+  /** Label of the field for the name. */
   nameField: string;
   hint?: string;
 };
@@ -44,7 +44,7 @@ export type PanelRecord = {
   priority?: number | undefined;
 };
 
-/** What to type into the fields of a panel. */
+/** Values for the fields of a panel. */
 export type PanelFields = { name: string; value: string; priority: number | null };
 
 const TXT_BYTES_MAX = 255;

@@ -1,4 +1,4 @@
-/** What waits or fails, for the navigation. Nothing else is counted there. */
+/** Counts for the navigation of things that wait or fail. Nothing else is counted there. */
 import { useQuery } from '@tanstack/react-query';
 import { useApi } from '../api/scope.ts';
 import type { Tone } from '../ui/tone.ts';

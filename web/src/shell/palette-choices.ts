@@ -11,7 +11,7 @@ export type Choice = {
   label: string;
   /** A second line. */
   about?: string;
-  /** What it is, like "domain". */
+  /** Kind of the object, like "domain". */
   kind?: string;
   id?: string;
   keys?: string;

@@ -31,7 +31,7 @@ type Row = {
   type: string;
   state: State;
   fields: PanelFields;
-  /** What DNS has instead of the value. */
+  /** Values that DNS has instead. */
   found: readonly string[];
   problem: string | null;
 };

@@ -6,7 +6,7 @@ import { useProblemOf } from './form-problems.ts';
 export const INPUT =
   'h-control w-full min-w-0 rounded-md border border-control bg-surface px-2.5 text-sm placeholder:text-muted aria-invalid:border-bad aria-invalid:shadow-[0_0_0_1px_var(--color-bad)]';
 
-/** What a control needs to belong to its label and messages. */
+/** Attributes that connect a control with its label and messages. */
 export type ControlProps = {
   id: string;
   'aria-invalid'?: true;

@@ -13,7 +13,7 @@ import { Time } from './time.tsx';
 type Shared = { id: string; etag: string };
 export type IfMatch = { 'if-match': string };
 
-/** What somebody else has stored, and what the form would store instead. */
+/** The values that somebody else has stored, and those that the form would store instead. */
 type Conflict<Object, Body> = { stored: Object; mine: Body; last: LastChange | null };
 
 export function SharedForm<Object extends Shared, Body extends Partial<Object>>(props: {

@@ -1,4 +1,4 @@
-/** What a state means to the reader. A colour stands for it everywhere: in chips, verdicts and charts. */
+/** The tone of a state: its meaning to the reader. A colour stands for it everywhere: in chips, verdicts and charts. */
 import { Ban, Check, CircleAlert, CircleDashed, Clock, Flag, type LucideIcon } from 'lucide-react';
 
 export type Tone = 'good' | 'wait' | 'bad' | 'spam' | 'open' | 'quiet';

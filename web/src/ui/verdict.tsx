@@ -1,4 +1,4 @@
-/** What a page concludes: the state, since when, why, and the one thing to do. Evidence follows below it. */
+/** The verdict of a page: the state, since when, why, and the one thing to do. Evidence follows below it. */
 import type { LucideIcon } from 'lucide-react';
 import { type ReactNode, useId } from 'react';
 import { type Tone, TONE_ICONS } from './tone.ts';

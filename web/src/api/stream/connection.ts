@@ -81,7 +81,7 @@ export function isOutage(status: number): boolean {
 
 const RETRIES_MAX = 2;
 
-/** Returns whether a read is repeated. During an outage that is until its end. A refused request would be refused again. */
+/** Returns whether a read is repeated: during an outage until its end. A refused request would be refused again. */
 export function retryRead(count: number, error: Error): boolean {
   const status = 'status' in error ? Number(error.status) : 400;
   return isOutage(status) || (status >= 500 && count < RETRIES_MAX);

@@ -117,7 +117,7 @@ export class EventFeed {
       signal: attempt.signal,
     });
     onOpen();
-    this.#hear();
+    this.#noteActivity();
     this.#setLive(true);
     if (this.#cursor === 'latest') this.#publish({ events: [], isGapless: false });
     await this.#read(response);
@@ -130,7 +130,7 @@ export class EventFeed {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      this.#hear();
+      this.#noteActivity();
       noteContact();
       const { events, cursor, rest } = takeEvents(text + value);
       text = rest;
@@ -139,7 +139,7 @@ export class EventFeed {
     }
   }
 
-  #hear(): void {
+  #noteActivity(): void {
     this.#heardAtMs = Date.now();
     this.#activeAtMs = this.#heardAtMs;
   }

@@ -17,7 +17,7 @@ type StreamEvent = NewEvents['events'][number];
 
 const GATHER_MS = 500;
 const FIGURES_FIRST_MS = 1_000;
-/** Milliseconds of traffic for each request that reads figures: so that, with what is read at intervals, it is less than one in five seconds. */
+/** Milliseconds of traffic for each request that reads figures. All requests together are fewer than one in 5 s. */
 const FIGURE_MS = 7_500;
 
 /** Reads that count what emails do. */

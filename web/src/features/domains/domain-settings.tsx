@@ -1,4 +1,4 @@
-/** What applies to emails of a domain that do not say otherwise: TLS and tracking. */
+/** The defaults for emails of a domain: TLS and tracking. */
 import { type ReactNode, useState } from 'react';
 import type { Domain } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';

@@ -117,7 +117,7 @@ type Row = {
   variable: string;
   /** The project has a value of its own. */
   isOwn: boolean;
-  /** What the form changes; null for limits that follow another one. */
+  /** The setting that the form changes; null for limits that follow another one. */
   setting: Setting | null;
 };
 

@@ -20,7 +20,7 @@ const LOOKS: Readonly<Record<State, readonly [Tone, LucideIcon]>> = {
   held: ['quiet', Hand],
 };
 
-/** What the states mean, and who can change them. */
+/** The meanings of the states, and who can change them. */
 export const STATE_MEANINGS: readonly (readonly [State, string])[] = [
   ['open', 'Mail leaves as it arrives.'],
   ['full', 'All permitted connections are in use. Mail leaves at that pace.'],

@@ -27,7 +27,7 @@ export function EmailsAndRequests({ recipient }: { recipient: RecipientOverview 
   const oldest = list.hasNextPage ? (list.rows.at(-1)?.created_at ?? '') : '';
   const entries = [
     ...list.rows.map((email): Entry => ({ at: email.created_at, email })),
-    // What is older than the emails read so far follows with them.
+    // Requests older than the emails read so far follow with those.
     ...refused
       .filter(({ created_at: at }) => at >= oldest)
       .map((one): Entry => ({ at: one.created_at, refused: one })),

@@ -20,7 +20,7 @@ const WHY: Readonly<Record<Suppression['reason'], string>> = {
   manual: 'somebody added the address',
 };
 
-/** What follows when the suppression is removed. */
+/** Advice before the suppression is removed, by its reason. */
 const BEFORE_REMOVAL: Readonly<Record<Suppression['reason'], string>> = {
   hard_bounce:
     'Remove the suppression if the person has confirmed the address. Another hard bounce adds it again.',

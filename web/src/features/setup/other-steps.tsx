@@ -44,7 +44,7 @@ const LEVELS = {
   green: { tone: 'good', word: 'Right' },
 } as const;
 
-/** What is wrong, with what to do. What is right is one sentence. */
+/** Findings that need somebody, with what to do. All that is right is one sentence. */
 function Findings({ findings, right }: { findings: readonly DoctorFinding[]; right: string }) {
   const open = findings.filter(({ level }) => level !== 'green');
   if (findings.length === 0) {

@@ -27,7 +27,7 @@ function stateOf(facts: Partial<Facts>, id: StepId) {
   return step && [step.state, step.summary];
 }
 
-test('an empty installation has nothing done, and begins with its server', () => {
+test('an empty installation has no step done, and begins with its server', () => {
   const progress = progressOf(stepsOf(NOTHING));
   assert.deepEqual([progress.done, progress.total, progress.next?.id], [0, 7, 'server']);
   assert.equal(progress.title, '0 of 7 done. Next: server reaches the internet.');
@@ -55,7 +55,7 @@ test('the first live email waits for a domain, and a bounce is no success', () =
   assert.deepEqual(stateOf({ liveEmail: emailOf('delivered') }, 'live_email')?.[0], 'done');
 });
 
-test('alerts are told from the variables of the service', () => {
+test('alerts are on when a variable of the service sets them', () => {
   const variable = (name: string, isSet: boolean) =>
     ({ object: 'variable', name, is_set: isSet, is_hidden: false, value: null }) as const;
   const variables = [

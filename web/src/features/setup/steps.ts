@@ -223,7 +223,7 @@ export type Progress = {
   isWrong: boolean;
 };
 
-/** What is done of the steps that are needed, and which comes next: what is wrong before what is missing. */
+/** Counts the needed steps that are done, and finds the next one: a wrong step comes before a missing one. */
 export function progressOf(steps: readonly Step[]): Progress {
   const needed = steps.filter(({ isOptional }) => !isOptional);
   const done = needed.filter(({ state }) => state === 'done').length;

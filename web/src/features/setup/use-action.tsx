@@ -1,4 +1,4 @@
-/** What the buttons of steps do: one request at a time, in one environment of the project, with a failure in words. */
+/** Runs the actions of steps: one request at a time, in one environment of the project, with a failure in words. */
 import { useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useMemo, useState } from 'react';
 import { type Api, apiOf, useApi } from '../../api/scope.ts';

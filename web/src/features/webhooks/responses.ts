@@ -1,4 +1,4 @@
-/** Puts the responses of a receiver into words: an attempt in one line, a failure in a sentence, the state of a webhook. */
+/** Puts responses of a receiver into words: an attempt in a line, a failure in a sentence, the state of a webhook. */
 import type { Webhook, WebhookDelivery } from '../../../../sdk/src/api.ts';
 
 type Attempt = { status: number | null; answer: string | null; error: string | null };

@@ -128,7 +128,7 @@ function Reply({ attempt, recipient }: { attempt: Attempt; recipient: Recipient 
   );
 }
 
-/** What holds the recipient, and its mail servers in DNS. */
+/** The reason why the recipient waits, and its mail servers in DNS. */
 function Diagnosed({
   recipient,
   diagnosis,

@@ -1,8 +1,8 @@
 /**
  * The attempts at one recipient, from the events of the email, and their phases on one time scale.
  *
- * The service stores the milliseconds of the phases before the dialogue; the dialogue is what is left. An attempt of the
- * simulator, or of a version before the phases, has a dialogue only.
+ * The service stores the milliseconds of the phases before the dialogue; the dialogue is what is left. An attempt of
+ * the simulator, or of a version before the phases, has a dialogue only.
  */
 import type { Email, TimelineEvent } from '../../../../../sdk/src/api.ts';
 

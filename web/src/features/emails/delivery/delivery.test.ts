@@ -31,7 +31,7 @@ const recipient = (address: string, change: Partial<Recipient>): Recipient => ({
   ...change,
 });
 
-test('recipients with an equal reason are one group, whatever id their server adds to the reply', () => {
+test('recipients with an equal reason are one group, although their server adds another id to each reply', () => {
   const limited = (id: string): Partial<Recipient> => ({
     status: 'deferred',
     reason: reason('The provider accepts less mail; no action is needed.'),

@@ -1,4 +1,4 @@
-/** What a recipient waits for, in a few words. */
+/** Names the limits for which a recipient waits, in a few words. */
 import type { Diagnosis } from '../../../../../sdk/src/api.ts';
 
 type Delay = NonNullable<Diagnosis['recipients'][number]['held_by']>;

@@ -1,4 +1,4 @@
-/** All dialogues of an email, on paper only: the page shows one at a time. They are rendered while the browser prints. */
+/** All dialogues of an email, rendered only while the browser prints: the page shows one at a time. */
 import { type ReactNode, useEffect, useState } from 'react';
 import { flushSync } from 'react-dom';
 import type { Email, TimelineEvent } from '../../../../../sdk/src/api.ts';

@@ -10,7 +10,7 @@ export type RecipientGroup = {
   recipients: Recipient[];
 };
 
-/** What needs the reader first. */
+/** States that need the reader come first. */
 const ORDER: readonly Recipient['status'][] = [
   'complained',
   'bounced',

@@ -1,4 +1,4 @@
-/** What the page of an email concludes: the state, why, and the one action that helps. Pure. */
+/** The verdict about an email: the state, why, and the one action that helps. Pure. */
 import type { Diagnosis, Email } from '../../../../../sdk/src/api.ts';
 import { STATUS_MEANINGS } from '../../../../../src/core/statuses.ts';
 import { LIMITS } from '../delivery/limits.ts';
