@@ -56,7 +56,7 @@ async function sendMany(subject: string, count: number): Promise<void> {
   }
 }
 
-const ROW_PX = 36;
+const ROW_PX = 58;
 
 /** Scrolls through the whole list. @returns how often each subject was found */
 async function subjectsIn(page: Page): Promise<string[]> {

@@ -4,7 +4,7 @@
  * compares each.
  *
  * Maintenance makes the blocks a minute after the emails, so accepting mail costs nothing more. The blocks of a project
- * follow each other without a gap. Emails after the last block, and before the first, are searched one by one. So a
+ * follow each other without a gap. The newest emails, and those before the first block, are searched one by one. So a
  * search is complete whatever maintenance has done, and before it has seen the mail of an earlier version.
  */
 import type { Scope } from '../../core/scope.ts';
@@ -32,11 +32,16 @@ const BLOCKS_MAX = 2_000;
 /** Most searches end with the first few blocks. */
 const BLOCKS_AT_ONCE = [32, 256, BLOCKS_MAX] as const;
 
+/** The newest of these blocks are searched one email after the other: frequent words fill a page with them. */
+export const PLAIN_BLOCKS = 64;
+
+// `lastId`: the last email that is searched by blocks. Null: there are few blocks.
 const FIND_COVERED = `
 select (select first_id from search_blocks
          where project_id = $1 and environment = $2 order by last_id limit 1) as "firstId",
        (select last_id from search_blocks
-         where project_id = $1 and environment = $2 order by last_id desc limit 1) as "lastId"`;
+         where project_id = $1 and environment = $2 and ($3::uuid is null or last_id < $3)
+         order by last_id desc offset ${PLAIN_BLOCKS} limit 1) as "lastId"`;
 
 // As plain columns, project and environment would make the primary key usable, which reads all blocks of a project.
 const findBlocksSql = (order: 'asc' | 'desc'): string => `
@@ -54,7 +59,11 @@ export async function* findBlockSteps(
 ): AsyncGenerator<BlockStep> {
   const { terms, range, order } = wanted;
   const { olderThan, newerThan } = range;
-  const [covered] = await db.query<Partial<Block>>(FIND_COVERED, [projectId, environment]);
+  const [covered] = await db.query<Partial<Block>>(FIND_COVERED, [
+    projectId,
+    environment,
+    olderThan,
+  ]);
   const { firstId = null, lastId = null } = covered ?? {};
   if (firstId === null || lastId === null) {
     yield { kind: 'scan', range };

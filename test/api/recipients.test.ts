@@ -1,0 +1,114 @@
+/** `GET /v1/recipients/{address}` explains why an address gets no mail; lists and counts of emails find parts. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { ownerOf } from '../support/browser.ts';
+import { startService } from '../support/service.ts';
+import { eventually } from '../support/wait.ts';
+
+const service = await startService();
+after(() => service[Symbol.asyncDispose]());
+const owner = await ownerOf(service);
+const session = (await owner.get('/v1/session')).body;
+const inTest = {
+  'letterhaus-project': session.projects[0].id,
+  'letterhaus-environment': 'test',
+};
+
+const recipientOf = async (address: string) => {
+  const path = `/v1/recipients/${encodeURIComponent(address)}`;
+  const response = await service.request('GET', path);
+  assert.equal(response.status, 200, response.text);
+  return response.body;
+};
+
+test('an address that nobody wrote to has nothing to explain', async () => {
+  assert.deepEqual(await recipientOf('Nobody@Example.com'), {
+    object: 'recipient',
+    address: 'Nobody@example.com',
+    domain: 'example.com',
+    suppression: null,
+    history: [],
+    refused_requests: [],
+    last_reply: null,
+  });
+});
+
+test('a suppressed address shows why, who and when, and the requests that were refused', async () => {
+  const address = 'anneli.berg@fjordline.example';
+  const added = await owner.post('/v1/suppressions', { address, reason: 'hard_bounce' }, inTest);
+  assert.equal(added.status, 201, added.text);
+  const refused = await service.request('POST', '/v1/emails', {
+    body: { from: 'hello@acme.test', to: 'Anneli.Berg@Fjordline.example', subject: 'x', text: 'x' },
+  });
+  assert.equal(refused.status, 422, refused.text);
+  await eventually(async () => {
+    const found = await recipientOf(address.toUpperCase());
+    assert.equal(found.suppression.reason, 'hard_bounce');
+    assert.equal(found.refused_requests.length, 1);
+    assert.equal(found.refused_requests[0].error.code, 'suppressed');
+  });
+  const removed = await owner.request('DELETE', `/v1/suppressions/${address}`, { headers: inTest });
+  assert.equal(removed.status, 200, removed.text);
+  const found = await recipientOf(address);
+  assert.equal(found.suppression, null);
+  const changes = found.history.map(
+    (one: { action: string; by: string; actor: { name: string } | null }) => [
+      one.action,
+      one.by,
+      one.actor?.name,
+    ],
+  );
+  const { email } = session.member;
+  assert.deepEqual(changes, [
+    ['removed', 'api', email],
+    ['added', 'api', email],
+  ]);
+  assert.deepEqual((await recipientOf('erg@fjordline.example')).refused_requests, []);
+});
+
+test('the last reply of a mail server is shown with its advice', async () => {
+  const id = await service.send({ to: 'bounced+reply@simulator.test' });
+  await service.waitForStatus(id, 'bounced');
+  const { last_reply: last, history } = await recipientOf('Bounced+reply@simulator.test');
+  assert.equal(last.email_id, id);
+  assert.equal(last.status, 'bounced');
+  assert.equal(last.smtp.code, 550);
+  assert.match(last.reason.advice, /\w/);
+  assert.deepEqual(
+    history.map(({ action, by, actor }: { action: string; by: string; actor: unknown }) => [
+      action,
+      by,
+      actor,
+    ]),
+    [['added', 'delivery', null]],
+  );
+  const live = await service.request('GET', '/v1/recipients/bounced+reply@simulator.test', {
+    key: await service.liveKey(),
+  });
+  assert.equal(live.body.last_reply, null, 'the other environment sees nothing of it');
+});
+
+test('an invalid address is refused with a sentence', async () => {
+  const response = await service.request('GET', '/v1/recipients/nobody');
+  assert.equal(response.status, 422);
+  assert.match(response.body.message ?? response.text, /nobody/);
+});
+
+test('emails are found and counted by parts of an address, a reply and an id', async () => {
+  const id = await service.send({ to: 'bounced+parts@simulator.test', subject: 'Parts of it' });
+  await service.waitForStatus(id, 'bounced');
+  await service.send({ to: 'other+parts@simulator.test', subject: 'Parts of it' });
+  const counted = async (q: string) => {
+    const query = new URLSearchParams({ q });
+    const list = await service.request('GET', `/v1/emails?${query}`);
+    const counts = await service.request('GET', `/v1/emails/counts?${query}`);
+    assert.deepEqual([list.status, counts.status], [200, 200], q);
+    assert.equal(counts.body.total, list.body.data.length, q);
+    return counts.body;
+  };
+  assert.equal((await counted('D+PARTS')).total, 1);
+  assert.equal((await counted('+parts "of it"')).total, 2);
+  assert.equal((await counted(id)).total, 1);
+  assert.deepEqual((await counted('to:+parts reply:550 server:nowhere')).statuses, {});
+  assert.deepEqual((await counted('to:+parts reply:550')).statuses, { bounced: 1 });
+});

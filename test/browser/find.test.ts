@@ -1,0 +1,142 @@
+/** Finding an email, a recipient or an object by the keyboard, and what the page of a recipient explains. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { ownerOf } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import { assertGoodInAllThemes, buildDashboard, signedIn, takePage } from '../support/dashboard.ts';
+import { startService } from '../support/service.ts';
+
+await buildDashboard();
+const [service, browser] = await Promise.all([
+  startService({ env: { LETTERHAUS_LIMIT_SENDING: '1000/60' } }),
+  startBrowser(),
+]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+});
+const owner = await ownerOf(service);
+const { projects, member } = (await owner.get('/v1/session')).body;
+const HOME = `${service.url}/dashboard/${projects[0].id}/test`;
+const inTest = { 'letterhaus-project': projects[0].id, 'letterhaus-environment': 'test' };
+const cookies = signedIn(service, owner);
+
+const rowOf = (page: Page, text: string) =>
+  page.getByRole('list', { name: 'Emails' }).getByRole('link').filter({ hasText: text });
+
+test('four keys find an email by a part of its address, without Enter', async () => {
+  await service.send({ to: 'marta@fjordline.example', subject: 'Your parcel' });
+  await service.send({ to: 'jo@lagoon.example', subject: 'Your invoice' });
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(`${HOME}/emails`);
+  await rowOf(page, 'jo@lagoon.example').waitFor();
+  const searches: string[] = [];
+  page.on('request', (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (pathname === '/v1/emails') searches.push(searchParams.get('q') ?? '');
+  });
+  for (const key of ['/', 'r', 'd', 'l']) await page.keyboard.press(key);
+  await rowOf(page, 'jo@lagoon.example').waitFor({ state: 'detached' });
+  await rowOf(page, 'marta@fjordline.example').waitFor();
+  assert.deepEqual(searches, ['rdl'], 'one search');
+  await page.locator('[aria-label="Search emails"]:focus').waitFor();
+  assert.deepEqual(open.complaints, []);
+});
+
+test('filters are chips with the number of matches, and statuses have counts', async () => {
+  const id = await service.send({ to: 'bounced+chips@simulator.test', subject: 'Chips' });
+  await service.waitForStatus(id, 'bounced');
+  await service.send({ to: 'delivered+chips@simulator.test', subject: 'Chips' });
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(`${HOME}/emails?q=to:%2Bchips`);
+  const statuses = page.getByRole('group', { name: 'Status' });
+  await statuses.getByRole('link', { name: 'All 2' }).waitFor();
+  await statuses.getByRole('link', { name: 'bounced 1' }).click();
+  await page.waitForURL(/status/);
+  await rowOf(page, 'delivered+chips').waitFor({ state: 'detached' });
+  await page.getByText('status: bounced').waitFor();
+  await page.getByRole('search').getByText('1 emails').waitFor();
+  await page.getByRole('button', { name: 'Remove the filter status: bounced' }).click();
+  await rowOf(page, 'delivered+chips').waitFor();
+  // Backspace takes the last filter back to text.
+  await page.getByLabel('Search emails').focus();
+  await page.keyboard.press('Backspace');
+  await page.keyboard.press('Backspace');
+  await page.keyboard.type('s simulator');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/simulator/);
+  await rowOf(page, 'delivered+chips').waitFor();
+  assert.equal(await page.getByLabel('Search emails').inputValue(), 'simulator');
+});
+
+test('one page explains a suppressed recipient and removes the suppression', async () => {
+  const address = 'anneli.berg@fjordline.example';
+  await service.send({ to: address, subject: 'Before it' });
+  await owner.post('/v1/suppressions', { address, reason: 'hard_bounce' }, inTest);
+  const refused = await service.request('POST', '/v1/emails', {
+    body: { from: 'hello@acme.test', to: address, subject: 'x', text: 'x' },
+  });
+  assert.equal(refused.status, 422);
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(`${HOME}/suppressions`);
+  await page.getByRole('link', { name: address }).click();
+  await page.getByRole('heading', { name: address }).waitFor();
+  await page.getByRole('heading', { name: /^Suppressed since .*: the mailbox refused/ }).waitFor();
+  const list = page.getByRole('list', { name: 'Emails and requests' });
+  await list.getByText('Before it').waitFor();
+  await list.getByText(/is suppressed/).waitFor();
+  const history = page.getByRole('list', { name: 'History of the suppression' });
+  await history.getByText(`added by ${member.email}`).waitFor();
+  await assertGoodInAllThemes(page);
+
+  await page.getByRole('button', { name: 'Remove suppression' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove suppression' }).click();
+  await history.getByText(`removed by ${member.email}`).waitFor();
+  await page.getByText('This address is not suppressed now.').waitFor();
+  const again = await service.send({ to: address, subject: 'Sent again' });
+  await service.waitForStatus(again, 'delivered');
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await page.getByRole('heading', { name: /^Suppressed since/ }).waitFor();
+  await page.getByRole('button', { name: 'Problems' }).click();
+  await list.getByText('Before it').waitFor({ state: 'detached' });
+  assert.deepEqual(open.complaints, []);
+});
+
+test('the palette finds recipients, emails and objects, and runs actions by keyboard', async () => {
+  await service.send({ to: 'samira@oasis-books.example', subject: 'Your bookmark' });
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  const palette = page.getByRole('dialog', { name: 'Commands' });
+  const choose = async (typed: string, choice: RegExp) => {
+    await page.keyboard.press('Control+k');
+    await palette.getByRole('combobox').fill(typed);
+    const option = palette.getByRole('option', { name: choice });
+    await option.waitFor();
+    for (let steps = 0; (await option.getAttribute('aria-selected')) !== 'true'; steps += 1) {
+      assert.ok(steps < 30, `the arrow keys do not reach ${choice}`);
+      await page.keyboard.press('ArrowDown');
+    }
+    await page.keyboard.press('Enter');
+    await palette.waitFor({ state: 'detached' });
+  };
+  await page.goto(`${HOME}/emails`);
+  await rowOf(page, 'samira@oasis-books.example').waitFor();
+  await choose('oasis', /^samira@oasis-books\.example\s*recipient$/);
+  await page.getByRole('heading', { name: 'samira@oasis-books.example' }).waitFor();
+  await choose('bookmark', /Your bookmark/);
+  await page.waitForURL(/emails\/[0-9a-f-]{36}/);
+  await choose('acme', /^acme\.test\s*domain$/);
+  await page.getByRole('heading', { name: 'acme.test' }).waitFor();
+  await choose('create an', /^Create an API key/);
+  await page.getByRole('dialog').getByLabel('Name').waitFor();
+  await page.keyboard.press('Escape');
+  await choose('dark', /^Theme: dark/);
+  assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
+  await choose('live env', /^Switch to the live environment/);
+  await page.waitForURL(/\/live\/emails/);
+  assert.deepEqual(open.complaints, []);
+});
