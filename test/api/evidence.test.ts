@@ -4,17 +4,17 @@ import { createPublicKey, verify } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { canonicalJson } from '../../src/lib/canonical-json.ts';
+import { canonicalJson } from '../../src/emails/evidence/canonical-json.ts';
 import { EMAIL, UUID_V7 } from '../support/api.ts';
 import { temporaryFolder } from '../support/embedded.ts';
 import { letterhaus } from '../support/letterhaus.ts';
-import { startService } from '../support/service.ts';
+import { type ApiResponse, startService } from '../support/service.ts';
 
 const service = await startService();
 after(() => service[Symbol.asyncDispose]());
 const folder = temporaryFolder();
 
-type Body = Record<string, any>;
+type Body = ApiResponse['body'];
 const TO = ['delivered@simulator.test', 'bounced+case@simulator.test'];
 
 async function sendBoth(): Promise<string> {
@@ -60,7 +60,7 @@ test('a case file of one recipient names no other one', async () => {
 test('anybody may have the public key, and another program verifies a file with it', async () => {
   const { body: file } = await caseFileOf(await sendBoth());
   const response = await fetch(`${service.url}/v1/receipt-key`);
-  const key: any = await response.json();
+  const key: Body = await response.json();
   assert.equal(file.signer.fingerprint, key.fingerprint);
   const { signature, ...signed } = file;
   const bytes = Buffer.from(canonicalJson(signed));
@@ -113,10 +113,10 @@ test('without a service a file is verified with the key in it, and a warning nam
 test('a receipt key that the secret key does not open is retired, and a new one signs', async () => {
   const { body: before } = await caseFileOf(await sendBoth());
   await service.sql(`update receipt_keys set private_key = '\\x00'::bytea`);
-  const { body: after } = await caseFileOf(await sendBoth());
-  assert.notEqual(after.signer.fingerprint, before.signer.fingerprint);
+  const { body: later } = await caseFileOf(await sendBoth());
+  assert.notEqual(later.signer.fingerprint, before.signer.fingerprint);
   const { body: key } = await service.request('GET', '/v1/receipt-key');
-  assert.equal(key.fingerprint, after.signer.fingerprint);
+  assert.equal(key.fingerprint, later.signer.fingerprint);
   assert.deepEqual(
     key.retired.map(({ fingerprint }: Body) => fingerprint),
     [before.signer.fingerprint],

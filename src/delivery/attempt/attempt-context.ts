@@ -8,7 +8,7 @@
 import type { Transaction, TransactionResult } from '../../net/smtp/client.ts';
 import type { AttemptBlocks } from '../blocks/attempt-blocks.ts';
 import type { TlsForAttempt } from '../route/tls-rules.ts';
-import type { PhaseTimer } from '../shaping/phase-timer.ts';
+import type { PhaseTimer } from './phase-timer.ts';
 import type { Unavailable } from '../shaping/smtp-connections.ts';
 import type { SlotUse } from '../memory/slots.ts';
 import type { Via } from './outcome.ts';

@@ -24,7 +24,7 @@ import type { ProviderBlocks } from '../blocks/provider-blocks.ts';
 import type { Delivery } from '../memory/delivery.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import type { TlsRules, TlsRequest } from '../route/tls-rules.ts';
-import { PhaseTimer } from '../shaping/phase-timer.ts';
+import { PhaseTimer } from './phase-timer.ts';
 import type { SmtpConnections, Unavailable } from '../shaping/smtp-connections.ts';
 import type { ContentMemory } from '../memory/content-memory.ts';
 import type { CutAttempt, Cutoff } from './cutoff.ts';

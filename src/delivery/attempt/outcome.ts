@@ -22,7 +22,7 @@ import type { SmtpTlsFacts } from '../../net/smtp/client.ts';
 import type { TlsPolicyName } from '../../net/tls/tls-rule.ts';
 import type { NewSuppression } from '../../settle/settlement.ts';
 import type { Delivery } from '../memory/delivery.ts';
-import type { PhaseTimes } from '../shaping/phase-timer.ts';
+import type { PhaseTimes } from './phase-timer.ts';
 import type { SignedMessage } from '../message/message-builder.ts';
 
 /** The server at which the attempt ended; null for steps that were not reached. */

@@ -18,7 +18,7 @@ import type { SmtpPhase } from '../../mail/replies/smtp-reply.ts';
 import type { BlockKey } from '../blocks/block-store.ts';
 import type { BrokerMessage, WorkerMessage } from '../broker/broker-messages.ts';
 import { BrokerOutbox } from './broker-outbox.ts';
-import type { PhaseTimer } from './phase-timer.ts';
+import type { PhaseTimer } from '../attempt/phase-timer.ts';
 import { ProviderView } from './provider-view.ts';
 import type { SmtpSession } from './smtp-session.ts';
 import type { PoolContext, SessionPool, SessionRequest } from './session-pool.ts';

@@ -2,8 +2,8 @@
  * The content of a case file: everything that this installation knows about the delivery of one email, for the support
  * of a provider or a dispute. signed-file.ts signs it.
  *
- * The events have what was true at each attempt: server, address, TLS, dialogue, and the SHA-256 of the message that
- * was sent. The diagnosis has DNS and authentication at the time of the file. Content of the email is in it only as hashes,
+ * The events have what was true at each attempt: server, address, TLS, dialogue, and the SHA-256 of the message. The
+ * diagnosis has DNS and authentication at the time of the file. Content of the email is in it only as hashes,
  * except for the header that the recipient's server got.
  */
 import { createHash } from 'node:crypto';
@@ -55,7 +55,9 @@ function emailContent(email: EmailDetail, isIn: (address: string) => boolean) {
   const { html, text, recipients, to, cc, bcc, ...fields } = emailToWire(email);
   return {
     ...fields,
-    ...{ to: to.filter(isIn), cc: cc.filter(isIn), bcc: bcc.filter(isIn) },
+    to: to.filter(isIn),
+    cc: cc.filter(isIn),
+    bcc: bcc.filter(isIn),
     recipients: recipients.filter(({ address }) => isIn(address)),
     html_sha256: html === null ? null : sha256Of(html),
     text_sha256: text === null ? null : sha256Of(text),

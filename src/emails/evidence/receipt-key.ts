@@ -66,7 +66,7 @@ function openKey(stored: StoredReceiptKey, { secrets, log }: KeyContext): Receip
 function newKey(secrets: KeyContext['secrets']) {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const id = newId();
-  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
   return { id, publicKey: rawPublicKey(publicKey), privateKey: secrets.seal(pem, id) };
 }
 

@@ -1,6 +1,6 @@
 /** Routes of evidence: the signed case file of an email, and the public key of the installation that signs it. */
 import type { FastifyReply } from 'fastify';
-import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { isRefusal } from '../../core/refusals.ts';
 import { callerOf } from '../../http/access.ts';
 import { JSON_TYPE, notFound, refuse } from '../../http/errors.ts';
 import { failures, idParams } from '../../http/schemas.ts';
@@ -61,7 +61,7 @@ async function makeCaseFile(
   const facts = await db.transaction((tx) => readCase(tx, ref));
   const recipient = facts && chosenRecipient(facts.email, wanted);
   if (!facts) return null;
-  if (!recipient && wanted !== undefined) return NO_SUCH_RECIPIENT as Refusal;
+  if (!recipient && wanted !== undefined) return NO_SUCH_RECIPIENT;
   const [diagnosis, bytes] = await Promise.all([
     diagnose(ref),
     recipient && contentOf({ ...ref, recipient }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, verify } from 'node:crypto';
 import { test } from 'node:test';
-import { canonicalJson } from '../../lib/canonical-json.ts';
+import { canonicalJson } from './canonical-json.ts';
 import { publicKeyPem, signCaseFile, verifyCaseFile } from './signed-file.ts';
 
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');

@@ -6,7 +6,7 @@
  * must learn elsewhere: from the installation, by its fingerprint.
  */
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
-import { canonicalJson, isUnambiguousJson } from '../../lib/canonical-json.ts';
+import { canonicalJson, isUnambiguousJson } from './canonical-json.ts';
 import type { ReceiptKey } from './receipt-key.ts';
 
 export const CASE_FILE = { object: 'case_file', version: 1 } as const;
@@ -39,7 +39,7 @@ export function fingerprintOf(publicKey: string): string {
 }
 
 export function publicKeyPem(publicKey: string): string {
-  return publicKeyOf(publicKey).export({ type: 'spki', format: 'pem' }) as string;
+  return publicKeyOf(publicKey).export({ type: 'spki', format: 'pem' });
 }
 
 export type Verification =

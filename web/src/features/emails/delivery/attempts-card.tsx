@@ -128,7 +128,7 @@ function Reply({ attempt, recipient }: { attempt: Attempt; recipient: Recipient 
   );
 }
 
-/** The reason why the recipient waits, and its mail servers in DNS. */
+/** Shows the limit that the recipient waits for, and its mail servers in DNS. */
 function Diagnosed({
   recipient,
   diagnosis,

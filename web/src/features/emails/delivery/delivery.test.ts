@@ -31,7 +31,7 @@ const recipient = (address: string, change: Partial<Recipient>): Recipient => ({
   ...change,
 });
 
-test('recipients with an equal reason are one group, although their server adds another id to each reply', () => {
+test('recipients with an equal reason are one group, also if their server adds an id to the reply', () => {
   const limited = (id: string): Partial<Recipient> => ({
     status: 'deferred',
     reason: reason('The provider accepts less mail; no action is needed.'),

@@ -8,7 +8,7 @@ export type EndpointDeliveries = {
   deliveries: EmailWebhookDelivery[];
   receivedCount: number;
   tone: Tone;
-  /** Response of the endpoint to the newest delivery that it has not received, or null. */
+  /** Answer of the endpoint to the newest delivery that it has not received, or null. */
   answer: string | null;
   nextAttemptAt: string | null;
 };

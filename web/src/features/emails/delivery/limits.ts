@@ -1,4 +1,4 @@
-/** Names the limits for which a recipient waits, in a few words. */
+/** The limits that a recipient can wait for, in a few words. */
 import type { Diagnosis } from '../../../../../sdk/src/api.ts';
 
 type Delay = NonNullable<Diagnosis['recipients'][number]['held_by']>;

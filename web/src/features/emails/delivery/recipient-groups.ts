@@ -10,7 +10,7 @@ export type RecipientGroup = {
   recipients: Recipient[];
 };
 
-/** States that need the reader come first. */
+/** Statuses that need the reader come first. */
 const ORDER: readonly Recipient['status'][] = [
   'complained',
   'bounced',

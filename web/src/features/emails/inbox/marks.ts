@@ -1,5 +1,5 @@
 /**
- * The marks of a reader of the test inbox: which emails are read, and which are removed from it. Pure.
+ * The marks of a reader in the test inbox: emails that are read, and emails that are removed from it. Pure.
  *
  * Ids sort by time, so one id stands for "everything up to now", and only single emails after it are listed.
  */

@@ -50,7 +50,7 @@ export function TestInboxScreen(): ReactNode {
   );
 }
 
-/** Actions on all emails at once. The emails themselves stay under Emails. */
+/** Returns the actions on all emails at once. The emails themselves stay under Emails. */
 function useInboxItems(): MoreItems {
   const { marks, change } = useMarks();
   const offerUndo = useOfferUndo();

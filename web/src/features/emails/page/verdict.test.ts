@@ -74,7 +74,7 @@ test('a limit that waiting does not end is named, with the action that ends it',
 
 test('each end has the action that helps', () => {
   const actionFor = (status: Recipient['status']) =>
-    verdictOf(email(status as Email['status'], [recipient('a@x.test', { status })]), undefined)
+    verdictOf(email(status, [recipient('a@x.test', { status })]), undefined)
       .action;
   assert.equal(actionFor('bounced'), 'resend');
   assert.equal(actionFor('suppressed'), 'suppression');

@@ -1,4 +1,4 @@
-/** The verdict about an email: the state, why, and the one action that helps. Pure. */
+/** The conclusion of an email's page: the state, why, and the one action that helps. Pure. */
 import type { Diagnosis, Email } from '../../../../../sdk/src/api.ts';
 import { STATUS_MEANINGS } from '../../../../../src/core/statuses.ts';
 import { LIMITS } from '../delivery/limits.ts';

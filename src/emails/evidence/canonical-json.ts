@@ -14,7 +14,7 @@ export function canonicalJson(value: unknown): string {
   if (typeof value === 'string') return text(value);
   const isJson = value === null || typeof value === 'boolean' || Number.isFinite(value);
   if (isJson) return JSON.stringify(value);
-  throw new TypeError(`${String(value)} has no form in JSON.`);
+  throw new TypeError(`A value of the type ${typeof value} has no form in JSON.`);
 }
 
 function text(value: string): string {
