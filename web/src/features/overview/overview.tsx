@@ -31,18 +31,13 @@ import {
 
 const ROUTE = '/$project/$environment/overview';
 
-const QUEUE_EVERY_MS = 30_000;
-
 export function OverviewScreen(): ReactNode {
   const api = useApi();
   const { range, by, with: comparison } = useSearch({ from: ROUTE });
   const nowMs = serverNowMs();
   const period = periodOf(range, nowMs);
   const attention = useFindings();
-  const queue = useQuery({
-    ...api.query('getQueue', { query: { scope: 'project' } }),
-    refetchInterval: QUEUE_EVERY_MS,
-  });
+  const queue = useQuery(api.query('getQueue', { query: { scope: 'project' } }));
   return (
     <>
       <PageHead title="Overview">

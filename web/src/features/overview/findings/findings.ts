@@ -33,6 +33,8 @@ export type Finding = {
   kind: 'hold' | 'condition' | 'domain' | 'webhook' | 'provider' | 'storage' | 'rate';
   weight: Weight;
   tone: Tone;
+  /** A few words for the verdict, after a colon. */
+  headline: string;
   title: string;
   detail?: string | undefined;
   figure?: { value: string; unit: string } | undefined;
@@ -93,6 +95,7 @@ const ON_HOLD: Finding = {
   kind: 'hold',
   weight: 'high',
   tone: 'bad',
+  headline: 'on hold after a restore',
   title: 'The service was restored from a backup and is on hold.',
   detail: 'It accepts emails and sends none until an operator runs `letterhaus release`.',
   owner: 'The operator',
@@ -125,6 +128,7 @@ function ofCondition(condition: OperatorCondition, projectId: string): Finding[]
       kind: 'condition',
       weight: isUrgent ? 'high' : 'medium',
       tone: isUrgent ? 'bad' : 'wait',
+      headline: 'the operator has to act',
       title: message,
       detail: remedy,
       since,
@@ -137,6 +141,7 @@ function ofCondition(condition: OperatorCondition, projectId: string): Finding[]
 function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Finding[] {
   const finding = (more: Pick<Finding, 'id' | 'weight' | 'title'> & Partial<Finding>): Finding => ({
     kind: 'domain',
+    headline: `${name} needs its owner`,
     tone: more.weight === 'high' ? 'bad' : 'wait',
     owner: 'The owner of the domain',
     action: { label: 'Show records', to: '/$project/$environment/domains/$id', id },
@@ -153,6 +158,7 @@ function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Find
       about === 'reputation'
         ? finding({
             id: `domain.reputation:${id}`,
+            headline: `too many bounces or complaints from ${name}`,
             weight: 'high',
             title: `${name} has too many bounces or complaints.`,
             detail: message,
@@ -190,6 +196,7 @@ function ofWebhook(webhook: Webhook): Finding[] {
     {
       id: `webhook.${isDisabled ? 'disabled' : 'failing'}:${id}`,
       kind: 'webhook',
+      headline: isDisabled ? 'a webhook is disabled' : 'a webhook fails',
       weight: 'medium',
       tone: 'wait',
       title: isDisabled
@@ -227,6 +234,7 @@ function ofProvider(row: ProviderRow, nowMs: number): Finding[] {
     {
       id: `provider:${provider}`,
       kind: 'provider',
+      headline: `mail for ${provider} waits`,
       weight: isUrgent ? 'high' : 'medium',
       tone: isUrgent ? 'bad' : 'wait',
       title: isStopped
@@ -249,6 +257,7 @@ function ofStorage(limits: Limits | undefined): Finding[] {
     {
       id: 'storage',
       kind: 'storage',
+      headline: 'storage is nearly full',
       weight: share >= 0.95 ? 'high' : 'medium',
       tone: share >= 0.95 ? 'bad' : 'wait',
       title: `This project stores ${megabytes(used)} of ${megabytes(max ?? 0)}.`,
@@ -325,6 +334,12 @@ export function isMostlyDeferred(
   return part.deferred > DEFERRED_SHARE.soon * (part.deferred + part.delivered + part.bounced);
 }
 
+const RATE_HEADLINES = {
+  bounced: 'too many bounces',
+  complained: 'too many complaints',
+  deferred: 'most attempts are deferred',
+} as const;
+
 function rateFinding(
   status: 'bounced' | 'complained' | 'deferred',
   facts: { weight: Weight; title: string; detail: string; value: number; since: string | null },
@@ -333,6 +348,7 @@ function rateFinding(
   return {
     id: `rate.${status}`,
     kind: 'rate',
+    headline: RATE_HEADLINES[status],
     weight,
     tone: weight === 'high' ? 'bad' : 'wait',
     title,

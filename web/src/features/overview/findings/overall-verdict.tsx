@@ -7,7 +7,7 @@ import { absoluteTime } from '../../../lib/time.ts';
 import { Verdict } from '../../../ui/verdict.tsx';
 import { QueueSummary } from '../../queue/queue-words.tsx';
 import type { Attention } from './use-findings.ts';
-import { hourText, overallOf, statesOf, stripText } from './verdict.ts';
+import { type HourState, hourText, overallOf, statesOf, stripText } from './verdict.ts';
 
 export function OverallVerdict(props: {
   attention: Attention;
@@ -16,25 +16,28 @@ export function OverallVerdict(props: {
   const { findings, hours, limits } = props.attention;
   const { scope } = useApi();
   const urgent = findings.filter(({ weight }) => weight !== 'low');
-  const { tone, title, reason, since } = overallOf(urgent, hours);
+  const { tone, title, cause, reason, since } = overallOf(urgent, hours);
   const states = statesOf(hours, urgent, limits);
   return (
     <Verdict
       tone={tone}
       title={
-        since === null ? (
-          title
-        ) : (
-          <>
-            {title} since{' '}
-            <time dateTime={since} title={absoluteTime(since)}>
-              {sinceText(since)}
-            </time>
-          </>
-        )
+        <>
+          {title}
+          {since !== null && (
+            <>
+              {' since '}
+              <time dateTime={since} title={absoluteTime(since)}>
+                {sinceText(since)}
+              </time>
+            </>
+          )}
+          {cause !== null && `: ${cause}`}
+        </>
       }
+      action={<Strip hours={hours} states={states} />}
     >
-      <p>{urgent.length === 0 ? `Nothing needs attention. ${reason}` : reason}</p>
+      <p>{reason}</p>
       {props.queue && (
         <p className="text-sm text-muted">
           <QueueSummary queue={props.queue} />{' '}
@@ -43,29 +46,38 @@ export function OverallVerdict(props: {
           </Link>
         </p>
       )}
-      {hours.length > 0 && (
-        <div className="max-w-none pt-2">
-          <div
-            role="img"
-            aria-label={`The last 24 hours: ${stripText(hours, states)}.`}
-            className="flex gap-0.5"
-          >
-            {hours.map(({ startMs }, index) => (
-              <span
-                key={startMs}
-                data-tone={states[index]}
-                title={`${hourText(startMs)}: ${WORDS[states[index]!]}`}
-                className={`h-3 grow rounded-[2px] ${states[index] === 'quiet' ? 'bg-edge' : 'bg-(--tone-fill)'}`}
-              />
-            ))}
-          </div>
-          <p className="mt-1 flex justify-between text-xs text-muted tabular-nums">
-            <span>{hourText(hours[0]!.startMs)} yesterday</span>
-            <span>Now</span>
-          </p>
-        </div>
-      )}
     </Verdict>
+  );
+}
+
+function Strip({
+  hours,
+  states,
+}: {
+  hours: Attention['hours'];
+  states: readonly HourState[];
+}): ReactNode {
+  return (
+    <div className="w-full">
+      <div
+        role="img"
+        aria-label={`The last 24 hours: ${stripText(hours, states)}.`}
+        className="flex gap-0.5"
+      >
+        {hours.map(({ startMs }, index) => (
+          <span
+            key={startMs}
+            data-tone={states[index]}
+            title={`${hourText(startMs)}: ${WORDS[states[index]!]}`}
+            className={`h-3 grow rounded-[2px] ${states[index] === 'quiet' ? 'bg-edge' : 'bg-(--tone-fill)'}`}
+          />
+        ))}
+      </div>
+      <p className="mt-1 flex justify-between text-xs text-muted tabular-nums">
+        <span>{hourText(hours[0]!.startMs)} yesterday</span>
+        <span>Now</span>
+      </p>
+    </div>
   );
 }
 

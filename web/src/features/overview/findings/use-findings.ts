@@ -8,8 +8,9 @@ import { countParts, type CountedPart } from '../figures/figures.ts';
 import { periodOf, statsTimes } from '../periods/periods.ts';
 import { type Finding, findingsOf, type RateLimits, rateLimitsOf } from './findings.ts';
 
-/** Conditions, snoozes and the queue change without an event. */
+/** Conditions and snoozes change without an event of the project. */
 const EVERY_MS = 30_000;
+const SNOOZES_EVERY_MS = 300_000;
 
 export type Attention = {
   /** Those that need somebody, then those that can wait. */
@@ -38,8 +39,8 @@ export function useFindings(): Attention {
         refetchInterval: EVERY_MS,
       },
       api.query('getReadiness'),
-      { ...api.query('listSnoozes'), refetchInterval: EVERY_MS },
-      { ...api.query('getQueue', { query: { scope: 'project' } }), refetchInterval: EVERY_MS },
+      { ...api.query('listSnoozes'), refetchInterval: SNOOZES_EVERY_MS },
+      api.query('getQueue', { query: { scope: 'project' } }),
     ],
   });
   const stats = useQuery(api.query('getStats', { query: statsTimes(day) }));

@@ -16,8 +16,9 @@ export type HourState = 'good' | 'wait' | 'bad' | 'quiet';
 
 export type Overall = {
   tone: 'good' | 'wait' | 'bad';
-  /** Before the first finding, like "Needs attention". */
   title: string;
+  /** The heaviest finding in a few words; null while all is well. */
+  cause: string | null;
   reason: string;
   /** ISO 8601; null while all is well, or when no finding has a beginning. */
   since: string | null;
@@ -30,18 +31,16 @@ const HOUR_RECIPIENTS_MIN = 20;
 export function overallOf(findings: readonly Finding[], hours: readonly CountedPart[]): Overall {
   const [first, ...others] = findings;
   if (first === undefined) {
-    return { tone: 'good', title: 'All is well', reason: mailSentence(hours), since: null };
+    const reason = `Nothing needs attention. ${mailSentence(hours)}`;
+    return { tone: 'good', title: 'All is well', cause: null, reason, since: null };
   }
   const high = findings.filter(({ weight }) => weight === 'high');
   const since = earliest((high.length > 0 ? high : findings).map((one) => one.since ?? null));
-  const more =
-    others.length === 0
-      ? ''
-      : ` ${others.length === 1 ? 'One more finding needs' : `${others.length} more findings need`} attention.`;
   return {
     tone: high.length > 0 ? 'bad' : 'wait',
     title: high.length > 0 ? 'Degraded' : 'Needs attention',
-    reason: `${first.title}${more} ${mailSentence(hours)}`,
+    cause: first.headline,
+    reason: `${others.length === 0 ? 'One finding needs' : `${findings.length} findings need`} somebody. ${mailSentence(hours)}`,
     since,
   };
 }
