@@ -3,7 +3,13 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { memberOf, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
-import { assertGoodInAllThemes, buildDashboard, signedIn, takePage } from '../support/dashboard.ts';
+import {
+  assertGoodInAllThemes,
+  buildDashboard,
+  type OpenPage,
+  openPage,
+  signedIn,
+} from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 
 await buildDashboard();
@@ -14,7 +20,6 @@ after(async () => {
   await service[Symbol.asyncDispose]();
 });
 const owner = await ownerOf(service);
-const cookies = signedIn(service, owner);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
 const OVERVIEW = `${service.url}/dashboard/${project}/test/overview`;
 
@@ -32,10 +37,15 @@ await service.sql(
   [project],
 );
 
-const inUtc = { cookies, timezoneId: 'UTC' };
+/** Days begin in UTC, as those of the stored counts. */
+async function openInUtc(who = owner): Promise<OpenPage> {
+  const open = await openPage(browser, service, { timezoneId: 'UTC' });
+  await open.page.context().addCookies(signedIn(service, who));
+  return open;
+}
 
 test('two clicks show yesterday against the day before', async () => {
-  await using open = await takePage(browser, service, inUtc);
+  await using open = await openInUtc();
   const { page } = open;
   await page.goto(OVERVIEW);
   await page.getByRole('button', { name: /^Period: Last 24 hours/ }).click();
@@ -53,7 +63,7 @@ test('two clicks show yesterday against the day before', async () => {
 });
 
 test('a part of the chart opens its emails, by the pointer and by the keyboard, and the table has its figures', async () => {
-  await using open = await takePage(browser, service, inUtc);
+  await using open = await openInUtc();
   const { page } = open;
   await page.goto(`${OVERVIEW}?range=yesterday`);
   const slider = page.getByRole('slider', { name: /^Part of the period/ });
@@ -84,7 +94,7 @@ test('a part of the chart opens its emails, by the pointer and by the keyboard, 
 });
 
 test('the figures are broken down by reason, and any days can be chosen', async () => {
-  await using open = await takePage(browser, service, inUtc);
+  await using open = await openInUtc();
   const { page } = open;
   await page.goto(`${OVERVIEW}?range=yesterday`);
   await page
@@ -107,7 +117,7 @@ test('a finding is snoozed for all members, and shown again', async () => {
     body: { url: 'https://hooks.example.org/in' },
   });
   await service.sql(`update webhook_endpoints set failing_since = now() where id = $1`, [body.id]);
-  await using open = await takePage(browser, service, inUtc);
+  await using open = await openInUtc();
   const { page } = open;
   await page.goto(OVERVIEW);
   const title = 'Deliveries to the webhook https://hooks.example.org/in fail.';
@@ -124,7 +134,7 @@ test('a finding is snoozed for all members, and shown again', async () => {
   await assertGoodInAllThemes(page);
 
   const viewer = await memberOf(service, owner, 'viewer');
-  await using other = await takePage(browser, service, { cookies: signedIn(service, viewer) });
+  await using other = await openInUtc(viewer);
   await other.page.goto(OVERVIEW);
   await other.page.getByText('1 snoozed finding').click();
   await other.page.getByText(/Snoozed by .* until/).waitFor();
