@@ -1,8 +1,7 @@
 /** Routes of templates: management, versions, previews (templates.ts). */
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
-import type { Scope } from '../core/scope.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { pageResponse, readPage } from '../http/list-pages.ts';
@@ -26,7 +25,6 @@ import {
 import { isLocalOperator } from '../http/socket/local-operator.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import type { TemplateVariable } from './template-store.ts';
-import type { Template } from './templates.ts';
 import { renderedToWire, templateToWire, templateHeadToWire, versionToWire } from './wire.ts';
 import { translationToWire } from '../move-in/template-translation.ts';
 

@@ -7,7 +7,6 @@ import {
   entityTag,
   idSchema,
   listOf,
-  listQuery,
   shown,
   time,
 } from '../http/schemas.ts';

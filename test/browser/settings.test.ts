@@ -115,7 +115,7 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
   assert.deepEqual([received!.path, received!.event.type], ['/second', 'email.bounced']);
   verified(secret, received!);
   verified(webhook.signing_secret, received!);
-  await page.getByRole('dialog').getByText('200').waitFor();
+  await page.getByRole('dialog').getByText('200').first().waitFor();
   await page.getByRole('button', { name: 'Close' }).click();
 
   await choose('Check a signature');

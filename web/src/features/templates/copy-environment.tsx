@@ -6,8 +6,8 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Template } from '../../../../sdk/src/api.ts';
-import { ApiError } from '../../api/client.ts';
-import { apiOf, useApi } from '../../api/scope.ts';
+import { ApiError, type Scope } from '../../api/client.ts';
+import { type Api, apiOf, useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { ContentChanges, hasChanges } from './changes.tsx';
@@ -20,15 +20,7 @@ export function CopyForm({ template }: { template: Template }): ReactNode {
   const [copied, setCopied] = useState<Template | null>(null);
   const existing = useQuery({
     queryKey: [...there.key, 'copy of', alias],
-    queryFn: async () => {
-      if (alias === null) return null;
-      try {
-        return await there.call('getTemplate', { path: { id: alias } });
-      } catch (error) {
-        if (error instanceof ApiError && error.status === 404) return null;
-        throw error;
-      }
-    },
+    queryFn: () => findByAlias(there, alias),
   });
   if (existing.isPending) return <RowsSkeleton rows={3} />;
   if (existing.isError)
@@ -49,22 +41,7 @@ export function CopyForm({ template }: { template: Template }): ReactNode {
     const publishes = form.get('publish') !== null;
     setCopied(publishes ? await there.call('publishTemplate', { path, body: {} }) : stored);
   };
-  if (copied !== null) {
-    return (
-      <p role="status" className="px-5 pt-1 pb-5">
-        Version {copied.latest_version} is{' '}
-        {copied.published_version === copied.latest_version ? 'published' : 'a draft'} in{' '}
-        {environment}.{' '}
-        <Link
-          to="/$project/$environment/templates/$id"
-          params={{ ...there.scope, id: copied.id }}
-          className="text-accent underline"
-        >
-          Show it
-        </Link>
-      </p>
-    );
-  }
+  if (copied !== null) return <Copied copied={copied} scope={there.scope} />;
   return (
     <ActionForm action={`Copy to ${environment}`} send={copy}>
       <p>
@@ -83,5 +60,32 @@ export function CopyForm({ template }: { template: Template }): ReactNode {
         Publish it there, so that new emails use it
       </label>
     </ActionForm>
+  );
+}
+
+async function findByAlias(there: Api, alias: string | null): Promise<Template | null> {
+  if (alias === null) return null;
+  try {
+    return await there.call('getTemplate', { path: { id: alias } });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+function Copied({ copied, scope }: { copied: Template; scope: Scope }): ReactNode {
+  const isPublished = copied.published_version === copied.latest_version;
+  return (
+    <p role="status" className="px-5 pt-1 pb-5">
+      Version {copied.latest_version} is {isPublished ? 'published' : 'a draft'} in{' '}
+      {scope.environment}.{' '}
+      <Link
+        to="/$project/$environment/templates/$id"
+        params={{ ...scope, id: copied.id }}
+        className="text-accent underline"
+      >
+        Show it
+      </Link>
+    </p>
   );
 }

@@ -66,44 +66,15 @@ export function TemplateEditor({ template }: { template: Template }): ReactNode 
         </Allowed>
       </TemplateHead>
       {isOutdated && (
-        <p role="status" className="border-b border-line px-4 py-2 text-sm text-wait">
+        <p role="status" className="border-b border-line px-(--page-x) py-2 text-sm text-wait">
           This template was changed elsewhere. Saving shows you both versions first.
         </p>
       )}
       <div className="flex min-h-0 grow flex-col min-[1100px]:flex-row">
-        <section
-          aria-label="Source"
-          className="flex min-w-0 flex-col gap-3 p-4 min-[1100px]:w-1/2 min-[1100px]:overflow-auto min-[1100px]:border-r min-[1100px]:border-line"
-        >
-          <Field
-            label="Subject"
-            value={draft.subject}
-            readOnly={isReadOnly}
-            onChange={({ target }) => change({ subject: target.value })}
-            spellCheck={false}
-          />
-          <PartLinks part={part} variables={draft.variables.length} />
-          {part === 'variables' ? (
-            <TemplateVariables
-              variables={draft.variables}
-              isReadOnly={isReadOnly}
-              onChange={(variables) => change({ variables })}
-            />
-          ) : (
-            <SourceField
-              key={part}
-              {...FIELDS[part]}
-              language={part}
-              text={draft[part]}
-              isReadOnly={isReadOnly}
-              variables={draft.variables}
-              onChange={(text) => change({ [part]: text })}
-            />
-          )}
-        </section>
+        <SourceSection {...{ part, draft, change, isReadOnly }} />
         <section
           aria-label="Preview"
-          className="flex min-w-0 flex-col gap-3 p-4 max-[1099px]:border-t max-[1099px]:border-line min-[1100px]:w-1/2 min-[1100px]:overflow-auto"
+          className="flex min-w-0 flex-col gap-3 px-(--page-x) py-4 max-[1099px]:border-t max-[1099px]:border-line min-[1100px]:w-1/2 min-[1100px]:overflow-auto min-[1100px]:pl-4"
         >
           <Problems
             problems={preview.problems}
@@ -119,6 +90,47 @@ export function TemplateEditor({ template }: { template: Template }): ReactNode 
       {actions.dialogs}
       <LeaveDialog isChanged={isChanged} />
     </>
+  );
+}
+
+function SourceSection(props: {
+  part: Part;
+  draft: Draft;
+  change: Change;
+  isReadOnly: boolean;
+}): ReactNode {
+  const { part, draft, change, isReadOnly } = props;
+  return (
+    <section
+      aria-label="Source"
+      className="flex min-w-0 flex-col gap-3 px-(--page-x) py-4 min-[1100px]:w-1/2 min-[1100px]:overflow-auto min-[1100px]:border-r min-[1100px]:border-line min-[1100px]:pr-4"
+    >
+      <Field
+        label="Subject"
+        value={draft.subject}
+        readOnly={isReadOnly}
+        onChange={({ target }) => change({ subject: target.value })}
+        spellCheck={false}
+      />
+      <PartLinks part={part} variables={draft.variables.length} />
+      {part === 'variables' ? (
+        <TemplateVariables
+          variables={draft.variables}
+          isReadOnly={isReadOnly}
+          onChange={(variables) => change({ variables })}
+        />
+      ) : (
+        <SourceField
+          key={part}
+          {...FIELDS[part]}
+          language={part}
+          text={draft[part]}
+          isReadOnly={isReadOnly}
+          variables={draft.variables}
+          onChange={(text) => change({ [part]: text })}
+        />
+      )}
+    </section>
   );
 }
 

@@ -72,6 +72,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
               list={list}
               {...{ selected, setSelected, show }}
               isFiltered={isFiltered(search)}
+              isSuspended={webhook.suspended_until !== null}
             />
           </>
         }
@@ -93,6 +94,7 @@ type RowsProps = {
   setSelected: (selected: ReadonlySet<string>) => void;
   show: (id: string) => void;
   isFiltered: boolean;
+  isSuspended: boolean;
 };
 
 function Rows({ list, selected, setSelected, show, ...props }: RowsProps): ReactNode {
@@ -115,6 +117,7 @@ function Rows({ list, selected, setSelected, show, ...props }: RowsProps): React
           selected={selected}
           onSelect={mayReplay ? setSelected : null}
           show={show}
+          isSuspended={props.isSuspended}
         />
       )}
       {list.hasNextPage && (

@@ -14,12 +14,14 @@ type Props = {
   /** Null when the role permits no replay. */
   onSelect: ((selected: ReadonlySet<string>) => void) | null;
   show: (id: string) => void;
+  /** The webhook is suspended, so what is due waits. */
+  isSuspended: boolean;
 };
 
 const CELL = 'h-row px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) text-left';
 const NUMBER = `${CELL} text-right tabular-nums whitespace-nowrap max-md:hidden`;
 
-export function DeliveryTable({ rows, selected, onSelect, show }: Props): ReactNode {
+export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: Props): ReactNode {
   const isAll = rows.length > 0 && rows.every(({ id }) => selected.has(id));
   const toggle = (id: string): void => {
     const next = new Set(selected);
@@ -66,6 +68,7 @@ export function DeliveryTable({ rows, selected, onSelect, show }: Props): ReactN
               isSelected={selected.has(row.id)}
               onSelect={onSelect && (() => toggle(row.id))}
               show={show}
+              isSuspended={isSuspended}
             />
           ))}
         </tbody>
@@ -79,6 +82,7 @@ function Row(props: {
   isSelected: boolean;
   onSelect: (() => void) | null;
   show: (id: string) => void;
+  isSuspended: boolean;
 }): ReactNode {
   const { delivery, isSelected, onSelect, show } = props;
   const { id, type, recipient, attempts, last_attempt: last } = delivery;
@@ -123,7 +127,7 @@ function Row(props: {
       <td className={NUMBER}>{last === null ? '–' : inWords(last.latency_ms / 1000)}</td>
       <td className={NUMBER}>{attempts}</td>
       <td className={`${CELL} text-right tabular-nums whitespace-nowrap`}>
-        <Next delivery={delivery} />
+        <Next delivery={delivery} isSuspended={props.isSuspended} />
       </td>
     </tr>
   );
@@ -136,7 +140,8 @@ function StateChip({ delivery }: { delivery: WebhookDelivery }): ReactNode {
   return status === 'pending' ? <Chip tone="open">Waiting</Chip> : <Chip tone="quiet">Failed</Chip>;
 }
 
-function Next({ delivery }: { delivery: WebhookDelivery }): ReactNode {
+function Next(props: { delivery: WebhookDelivery; isSuspended: boolean }): ReactNode {
+  const { delivery, isSuspended } = props;
   const { next_attempt_at: next, completed_at: completed, created_at: created, status } = delivery;
   if (status !== 'pending') {
     return (
@@ -147,7 +152,14 @@ function Next({ delivery }: { delivery: WebhookDelivery }): ReactNode {
     );
   }
   if (next === null) return 'now';
-  return isDue(next) ? <span title="Due; it waits for its turn">due</span> : <Time at={next} />;
+  if (!isDue(next)) return <Time at={next} />;
+  return isSuspended ? (
+    <span title="The webhook is suspended. Then the oldest delivery is attempted first.">
+      waits
+    </span>
+  ) : (
+    <span title="Due; it waits for its turn">due</span>
+  );
 }
 
 function isDue(at: string): boolean {

@@ -79,11 +79,12 @@ function choicesOf({ code = '' }: FilterSearch): readonly Choice[] {
 function useSetFilter(): (change: FilterSearch) => void {
   const navigate = useNavigate();
   return (change) => {
-    const changed = Object.entries(change).map(([name, value]) => [name, value || undefined]);
+    const entries = Object.entries(change).map(([name, value]) => [name, value || undefined]);
+    const changed = Object.fromEntries(entries) as FilterSearch;
     void navigate({
       to: '.',
       params: true,
-      search: (all) => ({ ...all, ...Object.fromEntries(changed) }),
+      search: (all) => ({ ...all, ...changed }),
       replace: true,
     });
   };
