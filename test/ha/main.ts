@@ -10,7 +10,7 @@
  * Exit code 0: passed, 1: failed, 75: the packages of Debian cannot be had, so nothing was checked.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -51,6 +51,7 @@ const WITH_POOLER = !OPTIONS.quick && 'pgBouncer'.includes(OPTIONS.only);
 
 async function main(): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-ha-'));
+  if (OPTIONS.logs !== undefined) mkdirSync(OPTIONS.logs, { recursive: true });
   const remove = (): void =>
     rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   process.once('exit', remove); // also after a signal (cluster.ts)

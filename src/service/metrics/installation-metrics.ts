@@ -22,6 +22,7 @@ import { endOfChain, lifeMsOf } from '../machine/certificates.ts';
 import {
   type Disk,
   diskSamples,
+  doctorDailySample,
   type Expiry,
   expirySamples,
   type Figures,
@@ -46,7 +47,10 @@ const ALERTS_SHOWN = 100;
 
 export type InstallationMetricsOptions = {
   database: Pick<ServiceDatabase, 'db' | 'dataDir' | 'readFreeDiskBytes'>;
-  config: Pick<Config, 'shaping' | 'databaseBytesMax' | 'metrics' | 'metricsToken'>;
+  config: Pick<
+    Config,
+    'shaping' | 'databaseBytesMax' | 'isDoctorDaily' | 'metrics' | 'metricsToken'
+  >;
   certificates: readonly CertificateUse[];
   log: Pick<Logger, 'debug'>;
 };
@@ -144,13 +148,14 @@ export class InstallationMetrics implements Disposable {
 
   samples(): Sample[] {
     const nowMs = systemWorld.monotonicMs();
-    const { databaseBytesMax } = this.#options.config;
+    const { databaseBytesMax, isDoctorDaily } = this.#options.config;
     return [
       ...processSamples({ startedMs: this.#startedMs, figures: this.#figures }),
       ...readingSamples({
         isUp: this.#isDatabaseUp(nowMs),
         ageS: this.#readAtMs === null ? null : (nowMs - this.#readAtMs) / 1_000,
       }),
+      doctorDailySample(isDoctorDaily),
       ...diskSamples(this.#disks),
       ...expirySamples(this.#expiries),
       ...(this.#figures === null ? [] : figureSamples(this.#figures, { databaseBytesMax })),

@@ -288,6 +288,11 @@ function doctorSamples({ oldestAt, ...counts }: ReportCounts): Samples {
   ];
 }
 
+/** Present before the first report, so that an alarm notices a doctor that never ends. */
+export function doctorDailySample(isDaily: boolean): Sample | null {
+  return gauge('doctor_daily', 'Whether this node runs the doctor once a day.', isDaily ? 1 : 0);
+}
+
 export type Disk = { of: 'data' | 'database'; freeBytes: number; sizeBytes: number | null };
 
 export function diskSamples(disks: readonly Disk[]): Samples {
