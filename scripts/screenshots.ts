@@ -15,7 +15,9 @@ const SCREENS = [
   'emails',
   'test-inbox',
   'templates',
+  'recipients',
   'queue',
+  'setup',
   'domains',
   'api-keys',
   'webhooks',
@@ -24,6 +26,7 @@ const SCREENS = [
   'audit-log',
   'api-log',
   'projects',
+  'doctor',
   'settings',
 ];
 const TABS = ['preview', 'checks', 'headers'];
