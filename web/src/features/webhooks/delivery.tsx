@@ -7,6 +7,7 @@ import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { serverNowMs } from '../../lib/clock.ts';
 import { inWords } from '../../lib/time.ts';
+import { RecipientLink } from '../../ui/recipient-link.tsx';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { DeliveryMark } from '../../ui/delivery-mark.tsx';
@@ -51,7 +52,7 @@ function Detail(props: {
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <DeliveryMark status={status} />
         <span className="font-medium">{type}</span>
-        {recipient && <span className="min-w-0 break-words text-muted">{recipient}</span>}
+        {recipient && <RecipientLink address={recipient} className="min-w-0 text-muted" />}
         {emailId && (
           <Link
             to="/$project/$environment/emails/$id"

@@ -1,6 +1,9 @@
 /** The recipients of an email, by equal status and reason. Choosing one shows its attempts below. */
+import { Link } from '@tanstack/react-router';
+import { UserRound } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Recipient } from '../../../../../sdk/src/api.ts';
+import { useScope } from '../../../api/scope.ts';
 import { recipients as inCount } from '../../../lib/numbers.ts';
 import { inWords, secondsBetween } from '../../../lib/time.ts';
 import { Card } from '../../../ui/card.tsx';
@@ -85,14 +88,15 @@ function Group({ group, ...props }: Omit<Props, 'groups'> & { group: RecipientGr
 function Row(props: Omit<Props, 'groups'> & { recipient: Recipient }): ReactNode {
   const { recipient, chosen, onChoose, since } = props;
   const { address, kind, attempts, completed_at: ended, next_attempt_at: next } = recipient;
+  const scope = useScope();
   const isChosen = address === chosen;
   return (
-    <li className="border-t border-line">
+    <li className={`flex items-center border-t border-line ${isChosen ? 'bg-accent-tint' : ''}`}>
       <button
         type="button"
         aria-pressed={isChosen}
         onClick={() => onChoose(address)}
-        className={`flex w-full items-baseline gap-3 px-4 py-2 text-left text-sm -outline-offset-2 hover:bg-hover ${isChosen ? 'bg-accent-tint' : ''}`}
+        className="flex min-w-0 grow items-baseline gap-3 py-2 pr-2 pl-4 text-left text-sm -outline-offset-2 hover:bg-hover"
       >
         <span className="min-w-0 grow">
           <span className="break-all">{address}</span>
@@ -111,6 +115,16 @@ function Row(props: Omit<Props, 'groups'> & { recipient: Recipient }): ReactNode
           )}
         </span>
       </button>
+      <Link
+        to="/$project/$environment/recipients/$address"
+        params={{ ...scope, address }}
+        preload={false}
+        aria-label={`Everything about ${address}`}
+        title="All emails to this address, and what holds them back"
+        className="mr-2 grid size-7 shrink-0 place-items-center rounded-md text-muted hover:bg-hover hover:text-text"
+      >
+        <UserRound size={14} aria-hidden />
+      </Link>
     </li>
   );
 }

@@ -3,7 +3,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import { type EmailPage, nextAfter, partsToRead, rowsUpTo, withPart } from './email-pages.ts';
-import { readSearchText, statusOf, withStatus } from './email-search.ts';
+import {
+  canSearchLive,
+  filterInWords,
+  joinSearch,
+  readSearchText,
+  splitSearch,
+  statusOf,
+  withStatus,
+} from './email-search.ts';
 import { complete } from './search-completion.ts';
 
 /** Ids grow with time: the newest first. */
@@ -104,6 +112,40 @@ test('an id opens its email, and an address is searched as a recipient', () => {
     ['', { kind: 'search', q: '' }],
   ];
   for (const [typed, wanted] of read) assert.deepEqual(readSearchText(typed), wanted, typed);
+});
+
+test('days are those of the member, and become times', () => {
+  const nowMs = new Date(2026, 10, 27, 15, 30).getTime();
+  const day = (date: number) => new Date(2026, 10, date).toISOString().slice(0, 13);
+  const today = readSearchText('x after:yesterday before:TODAY', nowMs);
+  assert.equal(today.kind, 'search');
+  const [, from = '', until = ''] =
+    /after:(\S+) before:(\S+)/.exec('q' in today ? today.q : '') ?? [];
+  assert.deepEqual(
+    [from, until].map((time) => new Date(time).toISOString().slice(0, 13)),
+    [day(26), day(27)],
+  );
+});
+
+test('a search is split into filters and words, and joined again', () => {
+  const splits: [q: string, filters: string[], words: string][] = [
+    ['', [], ''],
+    ['a to:jo b', ['to:jo'], 'a b'],
+    ['reply:"mailbox full" "two words"', ['reply:"mailbox full"'], '"two words"'],
+    ['https://acme.com status:', [], 'https://acme.com status:'],
+    ['to:a "open', [], 'to:a "open'],
+  ];
+  for (const [q, filters, words] of splits) {
+    assert.deepEqual(splitSearch(q), { filters, words }, q);
+    assert.equal(joinSearch({ filters, words }).length, q.length, q);
+  }
+  assert.deepEqual(filterInWords('reply:"mailbox full"'), { name: 'reply', value: 'mailbox full' });
+});
+
+test('the list follows the typing once a word is long enough and nothing is open', () => {
+  for (const words of ['', 'fjo', 'a parcel', 'parcel ']) assert.ok(canSearchLive(words), words);
+  for (const words of ['f', 'parcel x', 'status:bo', '"your par'])
+    assert.ok(!canSearchLive(words), words);
 });
 
 test('the choice of a status is part of the search', () => {

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Email, TimelineEvent } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
+import { RecipientLink } from '../../../ui/recipient-link.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { absoluteTime, inWords, secondsBetween } from '../../../lib/time.ts';
 
@@ -86,7 +87,9 @@ function Step({ event, before, isLast }: StepProps): ReactNode {
       <div className="min-w-0 grow pb-4">
         <p className="flex flex-wrap items-baseline gap-x-2">
           <span>{WORDS[type] ?? type}</span>
-          {recipient && <span className="font-mono text-xs break-all text-muted">{recipient}</span>}
+          {recipient && (
+            <RecipientLink address={recipient} className="font-mono text-xs text-muted" />
+          )}
           <time dateTime={at} className="text-xs text-muted">
             {absoluteTime(at)}
           </time>
