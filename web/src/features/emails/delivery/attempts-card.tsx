@@ -6,6 +6,7 @@ import { type ReactNode, useState } from 'react';
 import type { Diagnosis, Email, Recipient, TimelineEventList } from '../../../../../sdk/src/api.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Card } from '../../../ui/card.tsx';
+import { RecipientLink } from '../../../ui/recipient-link.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { STATUS_LOOKS } from '../../../ui/status.tsx';
 import { type Attempt, attemptsOf } from './attempts.ts';
@@ -42,7 +43,7 @@ export function AttemptsCard(props: Props): ReactNode {
   return (
     <Card
       title="Attempts"
-      about={<span className="break-all">{recipient.address}</span>}
+      about={<RecipientLink address={recipient.address} />}
       actions={
         chosen !== null &&
         chosen.transcript.length > 0 && (

@@ -74,8 +74,7 @@ test('a limit that waiting does not end is named, with the action that ends it',
 
 test('each end has the action that helps', () => {
   const actionFor = (status: Recipient['status']) =>
-    verdictOf(email(status, [recipient('a@x.test', { status })]), undefined)
-      .action;
+    verdictOf(email(status, [recipient('a@x.test', { status })]), undefined).action;
   assert.equal(actionFor('bounced'), 'resend');
   assert.equal(actionFor('suppressed'), 'suppression');
   assert.equal(actionFor('scheduled'), 'reschedule');
