@@ -157,9 +157,6 @@ async function listBoth(stage: Stage): Promise<void> {
   await listEmails(stage.db, stage.sender, { page: PAGE, filter });
 }
 
-/** Limit on scanned rows of filters without an index; the response says when it is reached. */
-const SCANNED = 50_000;
-
 async function useKeys({ db, sender }: Stage): Promise<void> {
   const rights = { name: 'x', permission: 'full_access', domain: null, expiresAt: null } as const;
   const { key } = await keys.createKey(db, sender, rights);
