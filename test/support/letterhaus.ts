@@ -12,8 +12,8 @@ export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 export const WITHOUT_LINKS = '--preserve-symlinks';
 
 export type Env = Record<string, string | undefined>;
-/** The width of stdout; absent: no terminal. */
-export type Terminal = Pick<Cli, 'widthColumns'>;
+/** The width of stdout, and who answers a question; absent: no terminal. */
+export type Terminal = Pick<Cli, 'widthColumns' | 'confirm'>;
 export type CommandEnd = { code: number; stdout: string; stderr: string };
 
 /** Milliseconds until a command that became a service by mistake is stopped. */
