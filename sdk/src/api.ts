@@ -273,7 +273,8 @@ export type AuditEventList = {
 /** Everything known about the delivery of an email, signed by the installation. */
 export type CaseFile = {
   object: 'case_file';
-  version: 1;
+  /** Version of the format. */
+  version: number;
   signer: {
     algorithm: 'Ed25519';
     /** Public key of Ed25519: 32 octets in base64. */

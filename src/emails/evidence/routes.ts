@@ -88,6 +88,7 @@ function registerReceiptKey(app: App, { db, secrets, log }: HttpServices): void 
         'for it, to verify a file.',
       operationId: 'getReceiptKey',
       tags: ['Service'],
+      security: [],
       response: { 200: receiptKey },
     },
     handler: async () => {

@@ -32,7 +32,7 @@ export const caseFileQuery = z.strictObject({
 export const caseFile = z
   .object({
     object: z.literal('case_file'),
-    version: z.literal(1),
+    version: doc(z.int().min(1), 'Version of the format.', 1),
     signer: z.object({
       algorithm: z.literal('Ed25519'),
       public_key: publicKey,
