@@ -120,7 +120,7 @@ test('a finding is snoozed for all members, and shown again', async () => {
   await using open = await openInUtc();
   const { page } = open;
   await page.goto(OVERVIEW);
-  const title = 'Deliveries to the webhook https://hooks.example.org/in fail.';
+  const title = 'Deliveries to the webhook at hooks.example.org fail.';
   const card = page
     .getByRole('listitem')
     .filter({ has: page.getByRole('heading', { name: title }) });

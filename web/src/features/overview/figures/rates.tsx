@@ -60,7 +60,7 @@ export function Rates(props: { counts: PeriodCounts; limits: RateLimits | null }
         value={number(total.recipients)}
         of={`${total.recipients === 1 ? 'recipient' : 'recipients'}, ${number(total.emails)} ${total.emails === 1 ? 'email' : 'emails'}`}
         delta={compared && changeOf(compared.now.recipients, compared.before.recipients)}
-        values={parts.map(({ recipients }) => recipients)}
+        values={parts.map(({ recipients, isUnfinished }) => (isUnfinished ? null : recipients))}
       />
       <Rate {...shared} {...rate('delivered')} label="Delivered" status="delivered" />
       <Rate {...shared} {...rate('bounced', limits?.bounced)} label="Bounced" status="bounced" />

@@ -118,6 +118,16 @@ test('bounces and complaints are reported above the limits of the project, of at
   assert.deepEqual(ids({ delivered: 97, bounced: 3 }, strict), ['rate.bounced high']);
 });
 
+test('a burst of bounces is reported before the rate of the day is too high', () => {
+  const weights = (bounced: number) => {
+    const hours = hoursWith({ 5: { delivered: 9_000 }, 23: { delivered: 200 - bounced, bounced } });
+    return weightsOf({ hours });
+  };
+  assert.deepEqual(weights(10), []);
+  assert.deepEqual(weights(12), ['medium']);
+  assert.deepEqual(weights(40), ['high']);
+});
+
 test('attempts are reported when more than half of the last two hours are deferred', () => {
   const count = (hour: number, deferred: number) =>
     found({ hours: hoursWith({ [hour]: { delivered: 30, deferred } }) }).length;

@@ -58,6 +58,8 @@ export type Action = { label: string } & (
 export const COMPLAINTS_SOON = 0.001;
 /** With fewer recipients a share means little. */
 const RECIPIENTS_MIN = 100;
+/** Times the limit from which a short time above it is urgent. */
+export const FAR_ABOVE = 2;
 /** Hours of which the present state of the rates is judged. */
 const RECENT_HOURS = 2;
 
@@ -192,6 +194,7 @@ function ofWebhook(webhook: Webhook): Finding[] {
   const { id, url, status, failing_since: since, disabled_reason: reason } = webhook;
   if (status === 'enabled' && since === null) return [];
   const isDisabled = status === 'disabled';
+  const { host } = new URL(url);
   return [
     {
       id: `webhook.${isDisabled ? 'disabled' : 'failing'}:${id}`,
@@ -200,11 +203,11 @@ function ofWebhook(webhook: Webhook): Finding[] {
       weight: 'medium',
       tone: 'wait',
       title: isDisabled
-        ? `The webhook ${url} is disabled.`
-        : `Deliveries to the webhook ${url} fail.`,
+        ? `The webhook at ${host} is disabled.`
+        : `Deliveries to the webhook at ${host} fail.`,
       detail: isDisabled
-        ? (reason ?? 'It receives no events until it is enabled.')
-        : 'Events are kept and retried.',
+        ? `${url} ${reason ?? 'receives no events until it is enabled.'}`
+        : `Events for ${url} are kept and retried.`,
       since,
       owner: 'The owner of the webhook',
       action: {
@@ -281,20 +284,8 @@ function ofRates({ hours, limits }: Facts): Finding[] {
   const rates = rateLimitsOf(limits);
   if (limits === undefined || rates === null) return [];
   const total = sum(hours);
-  const findings = ofDeferrals(hours);
+  const findings = [...ofDeferrals(hours), ...ofBounces(hours, rates.bounced)];
   if (endedOf(total) < RECIPIENTS_MIN) return findings;
-  const bounced = shareOf(total, 'bounced') ?? 0;
-  if (bounced > rates.bounced) {
-    findings.push(
-      rateFinding('bounced', {
-        weight: 'high',
-        title: `${percent(bounced)} of recipients bounced in the last 24 hours, above the limit of ${percent(rates.bounced)}.`,
-        detail: 'Receivers block senders like this. Mail only addresses that were confirmed.',
-        value: total.bounced,
-        since: aboveSince(hours, (part) => (shareOf(part, 'bounced') ?? 0) > rates.bounced),
-      }),
-    );
-  }
   const complained = shareOf(total, 'complained') ?? 0;
   if (complained > rates.complained) {
     const isAlert = complained > limits.reputation.complaints;
@@ -309,6 +300,28 @@ function ofRates({ hours, limits }: Facts): Finding[] {
     );
   }
   return findings;
+}
+
+/** Bounces of a day, as the reputation alert; and of the last two hours, so that a burst is seen before the alert. */
+function ofBounces(hours: readonly CountedPart[], limit: number): Finding[] {
+  const since = aboveSince(hours, (part) => (shareOf(part, 'bounced') ?? 0) > limit);
+  const about = {
+    detail: 'Receivers block senders like this. Mail only addresses that were confirmed.',
+    since,
+  };
+  const periods = [
+    ['the last 24 hours', sum(hours)],
+    ['the last two hours', sum(hours.slice(-RECENT_HOURS))],
+  ] as const;
+  for (const [words, counts] of periods) {
+    const share = shareOf(counts, 'bounced') ?? 0;
+    if (endedOf(counts) < RECIPIENTS_MIN || share <= limit) continue;
+    const isDay = words === periods[0][0];
+    const weight = isDay || share > FAR_ABOVE * limit ? 'high' : 'medium';
+    const title = `${percent(share)} of recipients bounced in ${words}, above the limit of ${percent(limit)}.`;
+    return [rateFinding('bounced', { ...about, weight, title, value: counts.bounced })];
+  }
+  return [];
 }
 
 /** As the alarm for all attempts of the installation: more than half of a number that means something. */

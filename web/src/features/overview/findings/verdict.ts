@@ -9,7 +9,7 @@ import {
   shareOf,
   sum,
 } from '../figures/figures.ts';
-import { type Finding, isMostlyDeferred, type RateLimits } from './findings.ts';
+import { FAR_ABOVE, type Finding, isMostlyDeferred, type RateLimits } from './findings.ts';
 
 /** `quiet`: no mail, so nothing can be said. */
 export type HourState = 'good' | 'wait' | 'bad' | 'quiet';
@@ -77,7 +77,8 @@ function stateByRates(hour: CountedPart, limits: RateLimits | null): HourState {
   const attempts = outcomesOf(hour);
   if (attempts === 0) return 'quiet';
   if (limits !== null && endedOf(hour) >= HOUR_RECIPIENTS_MIN) {
-    if ((shareOf(hour, 'bounced') ?? 0) > limits.bounced) return 'bad';
+    const bounced = shareOf(hour, 'bounced') ?? 0;
+    if (bounced > limits.bounced) return bounced > FAR_ABOVE * limits.bounced ? 'bad' : 'wait';
     if ((shareOf(hour, 'complained') ?? 0) > limits.complained) return 'wait';
   }
   return attempts > DEFERRED_SHARE.attemptsMin && isMostlyDeferred(hour) ? 'wait' : 'good';
