@@ -56,7 +56,7 @@ export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: P
               </th>
             ))}
             <th scope="col" className={`${CELL} text-right font-medium`}>
-              Next
+              Next or ended
             </th>
           </tr>
         </thead>
@@ -168,7 +168,7 @@ function isDue(at: string): boolean {
 
 function Check(props: { label: string; isOn: boolean; onChange: () => void }): ReactNode {
   return (
-    <label className="-m-2 inline-flex p-2">
+    <label className="-m-2 inline-flex p-2 align-middle">
       <input
         type="checkbox"
         aria-label={props.label}
