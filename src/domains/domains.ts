@@ -8,7 +8,7 @@
  *
  * No transaction is open during DNS queries (domain-check.ts).
  */
-import type { AuthenticationFinding } from '../core/dns-findings.ts';
+import type { AuthenticationFinding } from '../core/dns/dns-findings.ts';
 import { ANY_STATE, type IsExpected } from '../core/entity-tag.ts';
 import { CHANGED_SINCE, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { DomainScope, Scope } from '../core/scope.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DnsRecord } from '../net/dns-provider/record-text.ts';
-import { mergeSpf } from '../core/spf-merge.ts';
+import { mergeSpf } from '../core/dns/spf-merge.ts';
 import { planRecord, type WantedRecord, zoneFileText } from './record-plan.ts';
 
 const SPF: WantedRecord = {

@@ -2,7 +2,7 @@
  * Decides which records may be added to a zone. Records of others stay. Where one is in the way, the plan names the
  * step for the operator. Pure.
  */
-import { mergeSpf } from '../core/spf-merge.ts';
+import { mergeSpf } from '../core/dns/spf-merge.ts';
 import { type DnsRecord, isSameRecord, toZoneFile } from '../net/dns-provider/record-text.ts';
 
 export type WantedRecord = DnsRecord & { purpose: 'DKIM' | 'SPF' | 'MX' | 'DMARC' };

@@ -47,19 +47,16 @@ test('missing records are added once, and what is in the way is named', async ()
   const id = await addDomain('acme.example');
   const path = `/v1/domains/${id}/publish`;
   const dry = (await owner.post(path, { dry_run: true }, live)).body;
-  const actions = (body: typeof dry): [string, string][] =>
-    body.records.map(({ purpose, action }: { purpose: string; action: string }) => [
-      purpose,
-      action,
-    ]);
-  const planned = [
-    ['DKIM', 'add'],
-    ['DKIM', 'add'],
-    ['SPF', 'blocked'],
-    ['MX', 'add'],
-    ['DMARC', 'add'],
-  ];
-  assert.deepEqual(actions(dry).toSorted(), planned.toSorted());
+  const actions = dry.records.map(
+    ({ purpose, action }: { purpose: string; action: string }) => `${purpose} ${action}`,
+  ) as string[];
+  assert.deepEqual(actions.toSorted(), [
+    'DKIM add',
+    'DKIM add',
+    'DMARC add',
+    'MX add',
+    'SPF blocked',
+  ]);
   assert.equal(dry.added, 0);
   assert.deepEqual(provider.records('acme.example'), [THEIR_SPF], 'a dry run adds nothing');
 

@@ -1,4 +1,4 @@
-/** Schemas of dry runs. Also the schemas of DNS findings (core/dns-findings.ts), which diagnoses share. */
+/** Schemas of dry runs. Also the schemas of DNS findings (core/dns/dns-findings.ts), which diagnoses share. */
 import { z } from 'zod';
 import { LINT_CODES } from '../../mail/html/lint-email.ts';
 import { SUPPRESSION_REASONS } from '../../suppressions/suppression-store.ts';

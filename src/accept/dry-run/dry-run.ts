@@ -11,7 +11,7 @@ import {
   type AuthenticationFinding,
   type RouteFinding,
   unknownRoute,
-} from '../../core/dns-findings.ts';
+} from '../../core/dns/dns-findings.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { LimitState } from '../../core/limits.ts';
 import type { Caller } from '../../core/scope.ts';

@@ -5,7 +5,7 @@ import { type Api, type ApiOptions, apiRunnable, listData } from '../../cli/api.
 import type { Cli, CommandResult } from '../../cli/command.ts';
 import { countUpTo, takeRows, PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
-import { AUDIT_OBJECTS, type AuditObject } from '../../core/audit-objects.ts';
+import { AUDIT_OBJECTS, type AuditObject } from '../../core/audit/audit-objects.ts';
 
 const LIMIT_MAX = 10_000;
 

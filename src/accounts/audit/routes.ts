@@ -1,6 +1,6 @@
 /** Routes of the audit log of an organization: its entries, by page. */
 import { z } from 'zod';
-import { AUDIT_OBJECTS, objectOfAction } from '../../core/audit-objects.ts';
+import { AUDIT_OBJECTS, objectOfAction } from '../../core/audit/audit-objects.ts';
 import {
   ACTOR_TYPES,
   type AuditFilter,

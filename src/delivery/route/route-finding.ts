@@ -2,7 +2,7 @@
  * Finds route, provider and TLS rules for a dry run, with the functions and caches of an attempt
  * (delivery/attempt/live-attempt.ts), but without a connection.
  */
-import type { RouteFinding } from '../../core/dns-findings.ts';
+import type { RouteFinding } from '../../core/dns/dns-findings.ts';
 import type { MxHost } from '../../net/dns/mx.ts';
 import type { TlsRule } from '../../net/tls/tls-rule.ts';
 import type { MailRouting } from './mail-routing.ts';

@@ -8,7 +8,7 @@
 import { readInstallationHosts, recordSetupOf } from '../../domains/domain-check.ts';
 import { findAuthentication } from '../../domains/dns/authentication.ts';
 import { requiredRecords } from '../../domains/dns/records.ts';
-import type { AuthenticationFinding } from '../../core/dns-findings.ts';
+import type { AuthenticationFinding } from '../../core/dns/dns-findings.ts';
 import { signingAlgorithms } from '../../mail/dkim.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type DomainVolume, readDomainVolume } from '../doctor-store.ts';

@@ -8,7 +8,7 @@ import type {
   DkimFinding,
   DmarcFinding,
   SpfFinding,
-} from '../../core/dns-findings.ts';
+} from '../../core/dns/dns-findings.ts';
 import type { DkimAlgorithm } from '../../mail/dkim.ts';
 import { type DmarcRecords, findDmarcRecords, isDmarc, parseDmarcTags } from './dmarc-records.ts';
 import type { CheckedRecord, ExpectedRecord, InstallationHosts } from './records.ts';

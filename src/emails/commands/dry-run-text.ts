@@ -1,6 +1,6 @@
 /** Formats the result of a dry run (accept/dry-run/dry-run.ts) as text. */
 import type { DryRun } from '../../../sdk/src/api.ts';
-import type { AuthenticationFinding, RouteFinding } from '../../core/dns-findings.ts';
+import type { AuthenticationFinding, RouteFinding } from '../../core/dns/dns-findings.ts';
 import type { Cli } from '../../cli/command.ts';
 import { facts, shortTime, table } from '../../cli/table.ts';
 

@@ -12,7 +12,7 @@ import {
   type AuthenticationFinding,
   type RouteFinding,
   unknownRoute,
-} from '../../core/dns-findings.ts';
+} from '../../core/dns/dns-findings.ts';
 import { domainOf, parseAddress } from '../../mail/address.ts';
 import type { BoundedLookup, LookupAllowance } from '../../net/dns/lookup-allowance.ts';
 import {

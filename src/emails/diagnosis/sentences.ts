@@ -6,7 +6,7 @@
  * time, a suspension that deferred the delivery before the retry schedule, and the provider's limits before the
  * project's turn.
  */
-import type { RouteFinding } from '../../core/dns-findings.ts';
+import type { RouteFinding } from '../../core/dns/dns-findings.ts';
 import { explainProviderWait } from '../../delivery/shaping/provider-state.ts';
 import { AHEAD_MAX, type RecipientState, type SenderState } from './diagnosis-store.ts';
 import type { EmailDetail, RecipientView } from '../email-store.ts';

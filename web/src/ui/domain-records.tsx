@@ -5,7 +5,7 @@
 import { Check, CircleDashed, Clock, type LucideIcon, X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Domain, DomainRecord } from '../../../sdk/src/api.ts';
-import { mergeSpf } from '../../../src/core/spf-merge.ts';
+import { mergeSpf } from '../../../src/core/dns/spf-merge.ts';
 import { DNS_PANELS, fieldsFor, type PanelFields } from '../lib/dns-panels.ts';
 import { Chip } from './chip.tsx';
 import { CopyButton } from './copy.tsx';

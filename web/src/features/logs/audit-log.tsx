@@ -15,7 +15,7 @@ import { InlineSelect } from '../../ui/select.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import { AUDIT_OBJECTS } from '../../../../src/core/audit-objects.ts';
+import { AUDIT_OBJECTS } from '../../../../src/core/audit/audit-objects.ts';
 import { type AuditQuery, saveAuditLog } from './audit-export.ts';
 import { actionsOf, actionWords, actorWords, asObject, OBJECT_WORDS } from './audit-words.ts';
 

@@ -5,7 +5,7 @@ import {
   AUDIT_OBJECTS,
   type AuditObject,
   objectOfAction,
-} from '../../../../src/core/audit-objects.ts';
+} from '../../../../src/core/audit/audit-objects.ts';
 
 export const OBJECT_WORDS: Readonly<Record<AuditObject, string>> = {
   account: 'Sign-in and accounts',

@@ -71,7 +71,6 @@ function useChecks(domain: Domain): { isChecking: boolean; check: () => void; fa
     }, waitMs);
     return () => clearTimeout(timer);
     // `run` is new with every rendering, and does the same.
-    // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [isOpen, waitMs, domain.id]);
   return { isChecking: isRunning, check: run, failure };
 }

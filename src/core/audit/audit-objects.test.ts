@@ -1,7 +1,7 @@
 /** Shows that each action of the audit log has one object. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LEAST_ROLES } from '../http/roles.ts';
+import { LEAST_ROLES } from '../../http/roles.ts';
 import { type AuditObject, objectOfAction } from './audit-objects.ts';
 
 test('the object of a change follows from its action', () => {
