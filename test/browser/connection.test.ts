@@ -216,6 +216,7 @@ test('the outline of the page is there before its scripts, and goes with the fir
   const outline = page.locator('#first-screen');
   await outline.waitFor();
   await waitFor(() => stopped.length > 0, { what: 'the scripts to be requested' });
+  await outline.getByText('Letterhaus').filter({ visible: true }).waitFor();
   const { width, height } = (await outline.locator('i').last().boundingBox())!;
   assert.ok(width > 100 && height > 5, `${width} x ${height}`);
   isStopped = false;
@@ -252,7 +253,7 @@ test('of two members who change one API key, the second sees both versions befor
   assert.equal(theirs.status, 200, theirs.text);
   await form.getByRole('button', { name: 'Save' }).click();
   const conflict = form.getByRole('alert', { name: 'Changed meanwhile' });
-  await conflict.getByText('by owner@acme.test').waitFor();
+  await conflict.getByText('by Olga Owner').waitFor();
   await conflict.getByText('Shop of theirs').waitFor();
   await conflict.getByText('acme.com').waitFor();
   await assertAccessible(page);

@@ -4,11 +4,12 @@
  */
 import type { AnyRouter } from '@tanstack/react-router';
 
+type Preloadable = { preload: () => Promise<unknown> };
+
 export function showFirstScreen(router: AnyRouter): void {
   for (const { routeId } of router.matchRoutes(router.latestLocation)) {
-    const { component } = router.routesById[routeId]!.options;
-    // A file that cannot be loaded now is loaded when the screen is shown.
-    if (component && 'preload' in component) void loadNow(component.preload);
+    const { component } = router.routesById[routeId]!.options as { component?: unknown };
+    if (isPreloadable(component)) void loadNow(component);
   }
   const end = router.subscribe('onRendered', () => {
     document.getElementById('first-screen')?.remove();
@@ -16,11 +17,14 @@ export function showFirstScreen(router: AnyRouter): void {
   });
 }
 
-async function loadNow(preload: unknown): Promise<void> {
-  if (typeof preload !== 'function') return;
+function isPreloadable(component: unknown): component is Preloadable {
+  return typeof component === 'function' && 'preload' in component;
+}
+
+async function loadNow({ preload }: Preloadable): Promise<void> {
   try {
     await preload();
   } catch {
-    // Shown by the screen.
+    // A file that cannot be loaded now is loaded when the screen is shown, which tells why.
   }
 }
