@@ -1,15 +1,7 @@
 /** Webhooks in requests and responses: endpoints, deliveries and replays. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../core/events.ts';
-import {
-  deleted,
-  doc,
-  entityTag,
-  idSchema,
-  listOf,
-  shown,
-  time,
-} from '../http/schemas.ts';
+import { deleted, doc, entityTag, idSchema, listOf, shown, time } from '../http/schemas.ts';
 
 const url = z.string().meta({
   description: 'HTTPS URL with a public address. Redirects are not followed.',
