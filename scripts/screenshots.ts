@@ -15,7 +15,6 @@ const SCREENS = [
   'emails',
   'test-inbox',
   'templates',
-  'recipients',
   'queue',
   'setup',
   'domains',
@@ -80,6 +79,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.getByRole('heading', { name: 'Emails' }).waitFor();
     for (const screen of [
       ...SCREENS,
+      'recipients/bounced@simulator.test',
       `emails/${shown}`,
       ...TABS.map((tab) => `emails/${shown}?tab=${tab}`),
       `test-inbox/${shown}`,
