@@ -7,7 +7,7 @@ import type { ReactNode } from 'react';
 export function ListAndDetail(props: { children: ReactNode; detail: ReactNode }): ReactNode {
   const { children, detail } = props;
   const beside =
-    'hidden min-[1100px]:flex min-[1100px]:w-2/5 min-[1100px]:grow-0 min-[1100px]:border-r min-[1100px]:border-line';
+    'hidden min-[1100px]:flex min-[1100px]:w-2/5 min-[1100px]:grow-0 min-[1100px]:border-r min-[1100px]:border-line min-[1100px]:pt-3';
   return (
     <div className="flex min-h-0 grow [--page-x:1rem] print:block">
       <div
