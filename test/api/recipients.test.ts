@@ -99,7 +99,7 @@ test('emails are found and counted by parts of an address, a reply and an id', a
   await service.waitForStatus(id, 'bounced');
   await service.send({ to: 'other+parts@simulator.test', subject: 'Parts of it' });
   const counted = async (q: string) => {
-    const query = new URLSearchParams({ q });
+    const query = new URLSearchParams({ q }).toString();
     const list = await service.request('GET', `/v1/emails?${query}`);
     const counts = await service.request('GET', `/v1/emails/counts?${query}`);
     assert.deepEqual([list.status, counts.status], [200, 200], q);

@@ -95,7 +95,7 @@ test('one page explains a suppressed recipient and removes the suppression', asy
   await page.getByRole('heading', { name: /^Suppressed since .*: the mailbox refused/ }).waitFor();
   const list = page.getByRole('list', { name: 'Emails and requests' });
   await list.getByText('Before it').waitFor();
-  await list.getByText(/is suppressed/).waitFor();
+  await list.getByText(/on the suppression list/).waitFor();
   const history = page.getByRole('list', { name: 'History of the suppression' });
   await history.getByText(`added by ${member.email}`).waitFor();
   await assertGoodInAllThemes(page);

@@ -42,16 +42,16 @@ const makeBlocks = () =>
 /** Reads all pages. Numbers emails as `send` does. */
 async function found(sender: Sender, ids: readonly string[], filter: Partial<EmailFilter>) {
   const numbers: number[] = [];
-  let after: string | null = null;
+  let place: string | null = null;
   for (;;) {
-    const page = { limit: 25, after, before: null };
+    const page = { limit: 25, after: place, before: null };
     const { rows, hasMore, scannedUntil } = await listEmails(db, sender, {
       page,
       filter: { ...NO_FILTER, ...filter },
     });
     numbers.push(...rows.map(({ id }) => ids.indexOf(id)));
     if (!hasMore) return numbers;
-    after = scannedUntil ?? rows.at(-1)?.id ?? null;
+    place = scannedUntil ?? rows.at(-1)?.id ?? null;
   }
 }
 

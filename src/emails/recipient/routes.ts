@@ -169,7 +169,7 @@ const refusedRequest = z
     status: shown(z.int(), 422),
     error: z.object({
       code: z.string().meta({ examples: ['suppressed'] }),
-      message: z.string().meta({ examples: ['to: jo@example.org is suppressed: hard_bounce'] }),
+      message: z.string().meta({ examples: ['Every recipient is on the suppression list.'] }),
     }),
   })
   .meta({ id: 'RefusedRequest' });

@@ -22,6 +22,66 @@ export function SearchField(props: {
   count: string | null;
 }): ReactNode {
   const { field, text, onText, filters, onFilters, count } = props;
+  const completions = useCompletions({ field, text, onText });
+  const { choices, marked } = completions;
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const isAtStart = field.current?.selectionStart === 0 && field.current.selectionEnd === 0;
+    const last = filters.at(-1);
+    if (event.key !== 'Backspace' || !isAtStart || last === undefined) {
+      completions.onKeyDown(event);
+      return;
+    }
+    event.preventDefault();
+    onFilters(filters.slice(0, -1), `${last} ${text}`.trim());
+  };
+  return (
+    <div className="relative min-w-0 grow">
+      <div className="flex min-h-control flex-wrap items-center gap-1.5 rounded-md border border-control bg-surface px-2.5 py-1 text-sm focus-within:outline-2 focus-within:outline-offset-2 focus-within:outline-accent">
+        <Search size={14} aria-hidden className="shrink-0 text-muted" />
+        <FilterChips
+          filters={filters}
+          onFilters={(left) => {
+            onFilters(left, text);
+            field.current?.focus();
+          }}
+        />
+        <input
+          ref={field}
+          type="search"
+          role="combobox"
+          aria-label="Search emails"
+          aria-expanded={choices.length > 0}
+          aria-controls="search-completions"
+          aria-autocomplete="list"
+          aria-activedescendant={choices[marked] && `search-completion-${marked}`}
+          autoComplete="off"
+          placeholder={filters.length === 0 ? 'Part of an address, subject, tag, id …' : ''}
+          value={text}
+          onChange={(event) => completions.type(event.target.value)}
+          onFocus={() => completions.setOpen(true)}
+          onBlur={() => completions.setOpen(false)}
+          onKeyDown={onKeyDown}
+          className="min-w-24 flex-1 bg-transparent outline-none placeholder:text-muted"
+        />
+        <Count count={count} />
+      </div>
+      <Completions
+        choices={choices}
+        marked={marked}
+        onMark={completions.setMarked}
+        onTake={completions.take}
+      />
+    </div>
+  );
+}
+
+/** The completions of the typed words, and the keys that choose one. */
+function useCompletions(props: {
+  field: RefObject<HTMLInputElement | null>;
+  text: string;
+  onText: (text: string) => void;
+}) {
+  const { field, text, onText } = props;
   const [isOpen, setOpen] = useState(false);
   const [marked, setMarked] = useState(-1);
   const known = useKnown(isOpen);
@@ -36,13 +96,6 @@ export function SearchField(props: {
     field.current?.focus();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    const isAtStart = field.current?.selectionStart === 0 && field.current.selectionEnd === 0;
-    const last = filters.at(-1);
-    if (event.key === 'Backspace' && isAtStart && last !== undefined) {
-      event.preventDefault();
-      onFilters(filters.slice(0, -1), `${last} ${text}`.trim());
-      return;
-    }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const isTaken = (event.key === 'Enter' || event.key === 'Tab') && choices[marked] !== undefined;
     if (isTaken) take(choices[marked]);
@@ -56,50 +109,31 @@ export function SearchField(props: {
     }
     event.preventDefault();
   };
+  return { choices, marked, setMarked, setOpen, type, take, onKeyDown };
+}
+
+/** The number of matches; screen readers are told when it changes. */
+function Count({ count }: { count: string | null }): ReactNode {
   return (
-    <div className="relative min-w-0 grow">
-      <div className="flex min-h-control flex-wrap items-center gap-1.5 rounded-md border border-control bg-surface px-2.5 py-1 text-sm focus-within:outline-2 focus-within:outline-offset-2 focus-within:outline-accent">
-        <Search size={14} aria-hidden className="shrink-0 text-muted" />
-        {filters.map((filter, index) => (
-          <FilterChip
-            key={filter}
-            filter={filter}
-            onRemove={() => {
-              onFilters(filters.toSpliced(index, 1), text);
-              field.current?.focus();
-            }}
-          />
-        ))}
-        <input
-          ref={field}
-          type="search"
-          role="combobox"
-          aria-label="Search emails"
-          aria-expanded={choices.length > 0}
-          aria-controls="search-completions"
-          aria-autocomplete="list"
-          aria-activedescendant={choices[marked] && `search-completion-${marked}`}
-          autoComplete="off"
-          placeholder={filters.length === 0 ? 'Part of an address, subject, tag, id …' : ''}
-          value={text}
-          onChange={(event) => type(event.target.value)}
-          onFocus={() => setOpen(true)}
-          onBlur={() => setOpen(false)}
-          onKeyDown={onKeyDown}
-          className="min-w-24 flex-1 bg-transparent outline-none placeholder:text-muted"
-        />
-        <span role="status" className="shrink-0 text-muted tabular-nums">
-          {count !== null && (
-            <>
-              {count}
-              <span className="sr-only"> emails</span>
-            </>
-          )}
-        </span>
-      </div>
-      <Completions choices={choices} marked={marked} onMark={setMarked} onTake={take} />
-    </div>
+    <span role="status" className="shrink-0 text-muted tabular-nums">
+      {count}
+      {count !== null && <span className="sr-only"> emails</span>}
+    </span>
   );
+}
+
+function FilterChips(props: {
+  filters: readonly string[];
+  onFilters: (left: readonly string[]) => void;
+}): ReactNode {
+  const { filters, onFilters } = props;
+  return filters.map((filter, index) => (
+    <FilterChip
+      key={filter}
+      filter={filter}
+      onRemove={() => onFilters(filters.toSpliced(index, 1))}
+    />
+  ));
 }
 
 function FilterChip({ filter, onRemove }: { filter: string; onRemove: () => void }): ReactNode {
