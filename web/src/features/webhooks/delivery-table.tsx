@@ -55,7 +55,7 @@ export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: P
                 {title}
               </th>
             ))}
-            <th scope="col" className={`${CELL} text-right font-medium`}>
+            <th scope="col" className={`${CELL} text-right font-medium max-sm:hidden`}>
               Next or ended
             </th>
           </tr>
@@ -126,7 +126,7 @@ function Row(props: {
       </td>
       <td className={NUMBER}>{last === null ? '–' : inWords(last.latency_ms / 1000)}</td>
       <td className={NUMBER}>{attempts}</td>
-      <td className={`${CELL} text-right tabular-nums whitespace-nowrap`}>
+      <td className={`${CELL} text-right tabular-nums whitespace-nowrap max-sm:hidden`}>
         <Next delivery={delivery} isSuspended={props.isSuspended} />
       </td>
     </tr>

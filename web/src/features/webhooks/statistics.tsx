@@ -200,7 +200,12 @@ export function FailuresCard(props: {
               isWide: true,
               cell: ({ first_at: at }) => <Time at={at} />,
             },
-            { title: 'Last', isNumber: true, cell: ({ last_at: at }) => <Time at={at} /> },
+            {
+              title: 'Last',
+              isNumber: true,
+              isWide: true,
+              cell: ({ last_at: at }) => <Time at={at} />,
+            },
             {
               title: '',
               isWide: true,
