@@ -289,6 +289,11 @@ test('tags, metadata, expiry and unsubscribe keep to their limits', () => {
     /^tags: has more than 75 tags/,
   );
   assert.match(problemOf({ metadata: { a: 'x'.repeat(1_025) } }), /^metadata.a: is longer/);
+  // With it a sender would conceal content from the members of the project.
+  assert.match(
+    problemOf({ metadata: { letterhaus_content: 'concealed' } }),
+    /^metadata.letterhaus_content: has a name that is reserved/,
+  );
   assert.equal(draftOf({ expires_in: 432_000 }).expiresInS, 432_000);
   for (const seconds of [59, 432_001, 60.5]) {
     assert.match(problemOf({ expires_in: seconds }), /^expires_in: /);

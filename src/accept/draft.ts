@@ -84,6 +84,8 @@ export type DraftRules = {
   receivesMail?: boolean;
   /** null or absent: nothing can be tracked. */
   trackingUrl?: string | null;
+  /** Mail that the service writes may have reserved names of metadata. */
+  isOwnMail?: boolean;
 };
 
 /**
@@ -98,6 +100,8 @@ export const TAGS_MAX = 75;
 export const TAG_PATTERN = /^[A-Za-z0-9_-]{1,256}$/;
 export const METADATA_NAME_MAX = 256;
 export const METADATA_VALUE_MAX = 1_024;
+/** The service marks its own mail with such names, for instance to conceal its content. */
+const RESERVED_METADATA = /^letterhaus_/i;
 export const EXPIRES_IN_S = { min: 60, max: 432_000 };
 const HEADERS_MAX = 50;
 const URL_MAX_LENGTH = 900;
@@ -128,7 +132,7 @@ export function parseDraft(input: DraftInput, rules: DraftRules): EmailDraft | R
     headers: readHeaders(input, addProblem),
     attachments: readAttachments(input.attachments ?? [], addProblem),
     tags: readTags(input.tags ?? [], addProblem),
-    metadata: readMetadata(input.metadata ?? {}, addProblem),
+    metadata: readMetadata(input.metadata ?? {}, rules, addProblem),
     unsubscribeUrl: readUnsubscribe(input, rules, addProblem),
     tls: input.tls ?? null,
     tracking: readTracking(input, rules, addProblem),
@@ -256,6 +260,7 @@ export function readTags(tags: readonly Tag[], addProblem: AddProblem): readonly
 
 function readMetadata(
   metadata: Readonly<Record<string, string>>,
+  { isOwnMail = false }: Pick<DraftRules, 'isOwnMail'>,
   addProblem: AddProblem,
 ): Email['metadata'] {
   const entries = Object.entries(metadata);
@@ -264,6 +269,12 @@ function readMetadata(
     const field = `metadata.${printableName(name)}`;
     if (name === '' || name.length > METADATA_NAME_MAX) {
       addProblem(field, `must have a name of 1-${METADATA_NAME_MAX} characters`);
+    }
+    if (!isOwnMail && RESERVED_METADATA.test(name)) {
+      addProblem(
+        field,
+        'has a name that is reserved for the service; do not begin it with letterhaus_',
+      );
     }
     if (value.length > METADATA_VALUE_MAX) {
       addProblem(field, `is longer than ${METADATA_VALUE_MAX} characters`);

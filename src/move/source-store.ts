@@ -18,7 +18,12 @@ import {
   readTable,
   type Snapshot,
 } from '../backup/store/snapshot.ts';
-import { expireWorker, listWorkers, releaseOrphans } from '../delivery/queue/worker-store.ts';
+import {
+  commitAsHeartbeat,
+  expireWorker,
+  listWorkers,
+  releaseOrphans,
+} from '../delivery/queue/worker-store.ts';
 import { readWeeks, type Weeks } from '../database/partitions.ts';
 import { ADVISORY_LOCKS, tryAdvisoryLock } from '../database/advisory-locks.ts';
 import {
@@ -65,6 +70,9 @@ const KEEP_LOCK_EVERY_MS = 5_000;
 const POLL_EVERY_MS = 100;
 /** Time after which other nodes call a silent node dead (service/maintenance). */
 const DEAD_AFTER_MS = 15_000;
+
+/** The heartbeat of each worker, and when it was first seen, in time that was waited. */
+type Heartbeats = Map<string, { beat: number; sinceMs: number }>;
 
 /** Name of the session that has the locks, in `pg_stat_activity`. */
 const SESSION_NAME = 'move';
@@ -241,7 +249,7 @@ export class MoveSource implements AsyncDisposable {
    * @returns the number of recipients and webhooks that are still claimed at the end of the time
    */
   async waitUntilIdle(timeoutMs: number): Promise<number> {
-    const heartbeats = new Map<string, { beat: number; sinceMs: number }>();
+    const heartbeats: Heartbeats = new Map();
     let waitedMs = 0;
     for (;;) {
       const claimed = await countClaimed(this.#db);
@@ -252,23 +260,16 @@ export class MoveSource implements AsyncDisposable {
     }
   }
 
-  async #releaseWorkOfDeadNodes(
-    heartbeats: Map<string, { beat: number; sinceMs: number }>,
-    nowMs: number,
-  ): Promise<void> {
-    if (nowMs < DEAD_AFTER_MS) {
-      for (const { id, beat } of await listWorkers(this.#db)) {
-        if (heartbeats.get(id)?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
-      }
-      return;
-    }
+  async #releaseWorkOfDeadNodes(heartbeats: Heartbeats, waitedMs: number): Promise<void> {
+    // Silence is evidence only while heartbeats can be stored. `waitedMs` does not count the time of this commit.
+    await commitAsHeartbeat(this.#db);
     for (const { id, beat } of await listWorkers(this.#db)) {
       const heartbeat = heartbeats.get(id);
-      if (heartbeat?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
-      else if (nowMs - heartbeat.sinceMs >= DEAD_AFTER_MS)
+      if (heartbeat?.beat !== beat) heartbeats.set(id, { beat, sinceMs: waitedMs });
+      else if (waitedMs - heartbeat.sinceMs >= DEAD_AFTER_MS)
         await expireWorker(this.#db, { id, beat });
     }
-    await releaseOrphans(this.#db);
+    if (waitedMs >= DEAD_AFTER_MS) await releaseOrphans(this.#db);
   }
 
   /**

@@ -6,6 +6,7 @@
  *
  * The order of the keys and the database record the progress, so a second call continues an interrupted rotation.
  */
+import { commitAsHeartbeat } from '../delivery/queue/worker-store.ts';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
@@ -178,9 +179,14 @@ async function waitUntilNoNode(
     readRunning(dataDir)?.kind === 'service' ? null : findOrCreateInstanceId(dataDir);
   const seen = new Map<string, { heartbeats: number; atMs: number }>();
   const fromMs = world.monotonicMs();
+  let stalledMs = 0;
   for (;;) {
+    // Silence is evidence only while heartbeats can be stored, so the time of this commit does not count.
+    const beforeMs = world.monotonicMs();
+    await commitAsHeartbeat(db);
+    stalledMs += world.monotonicMs() - beforeMs;
     const nodes = (await listNodeKeys(db)).filter(({ instance }) => instance !== deadInstance);
-    const nowMs = world.monotonicMs();
+    const nowMs = world.monotonicMs() - stalledMs;
     const unready = nodes.filter(({ instance, heartbeats, host, keys }) => {
       const before = seen.get(instance);
       if (before?.heartbeats !== heartbeats) seen.set(instance, { heartbeats, atMs: nowMs });

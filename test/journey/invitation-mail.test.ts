@@ -91,3 +91,17 @@ test('an address on the suppression list gets no mail, and the response says so'
   const mail = mx.messages[1]!.raw.toString();
   assert.match(mail, /^Subject: The operator invites you to Letterhaus\r$/m);
 });
+
+test('the mail to a member of some projects names these with their roles', async () => {
+  const before = mx.messages.length;
+  const { body: shop } = await owner.post('/v1/projects', { name: 'Shop' });
+  const { body: blog } = await owner.post('/v1/projects', { name: 'Blog' });
+  const projects = [
+    { id: shop.id, role: 'admin' },
+    { id: blog.id, role: 'viewer' },
+  ];
+  await owner.post('/v1/invitations', { email: 'kim@people.example', projects });
+  await waitFor(() => mx.messages.length > before, { what: 'the mail', timeoutMs: 60_000 });
+  const mail = mx.messages[before]!.raw.toString().replaceAll('=\r\n', '');
+  assert.match(mail, /with the role viewer in Blog, admin in Shop\./);
+});

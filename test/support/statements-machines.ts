@@ -20,6 +20,7 @@ export async function useNodes({ db }: Stage): Promise<void> {
   await nodes.registerWorker(db.heartbeat, { id, instance: newId(), host: 'here', pid: 1 });
   await nodes.incrementHeartbeat(db.heartbeat, id);
   await nodes.setUplinkDown(db, id, false);
+  await nodes.commitAsHeartbeat(db);
   await nodes.listWorkers(db);
   await nodes.readWorkersAndSchema(db);
   await nodes.readClockMs(db);

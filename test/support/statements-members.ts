@@ -148,6 +148,7 @@ async function useInvitations({ db }: Pick<Stage, 'db'>, organizationId: string)
   const { id } = await invitations.createInvitation(db, invited);
   await invitations.findInvitation(db, sha256);
   await invitations.listInvitations(db, organizationId, PAGE);
+  await invitations.listProjectNames(db, [newId()]);
   await invitations.useInvitation(db, sha256);
   await invitations.useInvitationFor(db, email);
   await invitations.revokeInvitation(db, { organizationId, id, mayRevokeOwners: true });

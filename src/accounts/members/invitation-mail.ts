@@ -12,11 +12,11 @@ import { parseDraft } from '../../accept/draft.ts';
 import type { Config } from '../../config/config.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import { ALLOW_ALL, type Caller } from '../../core/scope.ts';
-import type { Database } from '../../database/database.ts';
+import type { Database, Queryable } from '../../database/database.ts';
 import { CONCEALED_METADATA } from '../../emails/email-store.ts';
 import type { Address } from '../../mail/address.ts';
 import { findOperatorSender, findOrCreateMailKey } from '../../operator/operator-mail-store.ts';
-import { INVITATION_DAYS, type Invitation } from './invitation-store.ts';
+import { INVITATION_DAYS, type Invitation, listProjectNames } from './invitation-store.ts';
 
 /** The key has this name in the lists of keys and statistics. */
 const KEY_NAME = 'Letterhaus, invitations';
@@ -68,11 +68,11 @@ async function send(
     {
       from: `Letterhaus <postmaster@${sender.domain}>`,
       to,
-      ...composeText(invitation, { url: publicUrl + link, inviter }),
+      ...composeText({ url: publicUrl + link, inviter, role: await roleText(db, invitation) }),
       headers: { 'Auto-Submitted': 'auto-generated' },
       metadata: CONCEALED_METADATA,
     },
-    { environment: 'live', allowPrivateNetworks },
+    { environment: 'live', allowPrivateNetworks, isOwnMail: true },
   );
   if (isRefusal(draft)) throw new Error(draft.message);
   const keyId = await findOrCreateMailKey(db, sender, KEY_NAME);
@@ -92,14 +92,27 @@ async function send(
   return false;
 }
 
-function composeText(
-  { role }: Invitation,
-  { url, inviter }: { url: string; inviter: InvitationToMail['inviter'] },
-): { subject: string; text: string } {
+/** Returns the role, or the roles in some projects by the names of these. */
+async function roleText(db: Queryable, { role, projectRoles }: Invitation): Promise<string> {
+  if (projectRoles === null) return `the role ${role}`;
+  const named = await listProjectNames(db, Object.keys(projectRoles));
+  const roles = named.map(({ id, name }) => `${projectRoles[id]} in ${name}`);
+  return roles.length === 0 ? 'no project yet' : `the role ${roles.join(', ')}`;
+}
+
+function composeText({
+  url,
+  inviter,
+  role,
+}: {
+  url: string;
+  inviter: InvitationToMail['inviter'];
+  role: string;
+}): { subject: string; text: string } {
   const who = inviter === null ? 'The operator' : `${inviter.name} (${inviter.email})`;
   const name = inviter?.name ?? 'The operator';
   const paragraphs = [
-    `${who} invites you to the email service at ${new URL(url).host}, with the role ${role}.`,
+    `${who} invites you to the email service at ${new URL(url).host}, with ${role}.`,
     `Open this link to create your account. It works once, for ${INVITATION_DAYS} days:`,
     url,
     'If you did not expect this invitation, ignore this email. Do not forward it: the link lets its reader in.',

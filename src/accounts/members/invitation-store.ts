@@ -108,3 +108,13 @@ export async function revokeInvitation(
 }
 
 export const deleteExpiredInvitations = batchDelete('invitations', 'expires_at <= app_now()');
+
+const PROJECT_NAMES = `select id, name from projects where id = any($1::uuid[]) order by name, id`;
+
+/** Returns the projects that exist, in the order of their names. */
+export function listProjectNames(
+  db: Queryable,
+  ids: readonly string[],
+): Promise<{ id: string; name: string }[]> {
+  return db.query(PROJECT_NAMES, [ids]);
+}

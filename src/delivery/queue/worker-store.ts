@@ -46,6 +46,15 @@ export async function setUplinkDown(db: Queryable, id: string, isDown: boolean):
 }
 
 /** @property instance the node of the worker */
+/**
+ * Resolves when a commit of this session is as durable as one of a heartbeat. It waits for a synchronous standby that
+ * is gone, and fails on a full disk, while reads go on: then silent workers may be alive.
+ */
+export async function commitAsHeartbeat(db: Queryable): Promise<void> {
+  // A commit waits only if its transaction has written to the WAL.
+  await db.query(`select pg_logical_emit_message(true, 'letterhaus', 'alive')`);
+}
+
 export type WatchedWorker = { id: string; instance: string; beat: number };
 
 export function listWorkers(db: Queryable): Promise<WatchedWorker[]> {
