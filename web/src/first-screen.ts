@@ -2,13 +2,15 @@
  * Prepares the first screen: its file is loaded beside the session, not after it, and the outline
  * of index.html stays until the screen is rendered.
  */
-import type { AnyRouter } from '@tanstack/react-router';
+import type { RegisteredRouter } from '@tanstack/react-router';
 
+type Route = { options: { component?: unknown } };
 type Preloadable = { preload: () => Promise<unknown> };
 
-export function showFirstScreen(router: AnyRouter): void {
+export function showFirstScreen(router: RegisteredRouter): void {
   for (const { routeId } of router.matchRoutes(router.latestLocation)) {
-    const { component } = router.routesById[routeId]!.options as { component?: unknown };
+    const routes: Record<string, Route> = router.routesById;
+    const component = routes[String(routeId)]?.options.component;
     if (isPreloadable(component)) void loadNow(component);
   }
   const end = router.subscribe('onRendered', () => {

@@ -28,11 +28,13 @@ export type Place = keyof typeof PLACES;
 
 /** The next page is loaded when fewer rows than this remain below the last visible one. */
 const AHEAD = 20;
+/** Limit on the rows of a list at its top, to which new emails come. */
+const ROWS_MAX = 2_000;
 
 type ListProps = { place: Place; q: string; openId: string | null };
 
 export function EmailList({ place, q, openId }: ListProps): ReactNode {
-  const { emails, isBehind, catchUp } = useLiveEmails(q);
+  const { emails, isBehind, catchUp, trim } = useLiveEmails(q);
   const { marks } = useMarks();
   const rows = useMemo(() => {
     const all = emails.data?.pages.flatMap((page) => page.data) ?? [];
@@ -46,7 +48,7 @@ export function EmailList({ place, q, openId }: ListProps): ReactNode {
     <>
       <Rows
         key={q}
-        {...{ rows, place, openId, q, isBehind, catchUp }}
+        {...{ rows, place, openId, q, isBehind, catchUp, trim }}
         onEnd={() => {
           if (emails.hasNextPage && !emails.isFetchingNextPage) void emails.fetchNextPage();
         }}
@@ -62,18 +64,21 @@ type RowsProps = ListProps & {
   isBehind: boolean;
   /** Reads the list from its beginning. */
   catchUp: () => void;
+  /** Forgets rows far below. */
+  trim: () => void;
   onEnd: () => void;
   isLoading: boolean;
 };
 
 function Rows(props: RowsProps): ReactNode {
-  const { rows: all, place, openId, q, isBehind, catchUp, onEnd, isLoading } = props;
+  const { rows: all, place, openId, q, isBehind, catchUp, trim, onEnd, isLoading } = props;
   const { scope } = useApi();
   const { to, rowPx, Row: Cells } = PLACES[place];
   const frame = useRef<HTMLDivElement>(null);
   const { rows, hiddenCount, isAtTop, showHidden } = useHiddenRows(all, { frame, rowPx });
   useEffect(() => {
     if (isBehind && isAtTop) catchUp();
+    else if (isAtTop && all.length > ROWS_MAX) trim();
   });
   const list = useVirtualizer({
     count: rows.length,

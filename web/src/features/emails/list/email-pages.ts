@@ -80,6 +80,14 @@ function inPages(rows: readonly EmailSummary[], end: EmailPage): EmailPage[] {
   });
 }
 
+/** Returns the first pages; the others are read again when somebody scrolls to them. */
+export function firstPages(pages: readonly EmailPage[], count: number): EmailPage[] {
+  const kept = pages.slice(0, count);
+  const last = kept.at(-1);
+  if (last === undefined || kept.length === pages.length) return kept;
+  return [...kept.slice(0, -1), { ...last, has_more: true, scanned_until: null }];
+}
+
 /** The rows up to the one that was the newest when reading began. @param newest null: all are shown */
 export function rowsUpTo(
   rows: readonly EmailSummary[],

@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
-import { type EmailPage, nextAfter, partsToRead, rowsUpTo, withPart } from './email-pages.ts';
+import {
+  type EmailPage,
+  firstPages,
+  nextAfter,
+  partsToRead,
+  rowsUpTo,
+  withPart,
+} from './email-pages.ts';
 import {
   canSearchLive,
   filterInWords,
@@ -36,6 +43,16 @@ const ofRows = (data: EmailSummary[], hasMore = true): EmailPage => ({
   data,
   has_more: hasMore,
   scanned_until: null,
+});
+
+test('a list that has grown long forgets its last pages, and reads them again from there', () => {
+  const shown = [ofRows(rows(150, 50)), ofRows(rows(100, 50)), ofRows(rows(50, 50), false)];
+  const kept = firstPages(shown, 2);
+  assert.deepEqual(idsOf(kept), idsOf(shown.slice(0, 2)));
+  assert.equal(nextAfter(kept.at(-1)!), idOf(51));
+  assert.deepEqual(firstPages(shown, 3), shown);
+  assert.equal(nextAfter(firstPages(shown, 3).at(-1)!), undefined);
+  assert.deepEqual(firstPages([], 2), []);
 });
 
 test('a burst of new emails is read as far as the newest known row, so that it leaves no hole', () => {

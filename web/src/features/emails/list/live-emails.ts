@@ -14,6 +14,7 @@ import { type NewEvents, useEvents } from '../../../api/live.ts';
 import { type Api, useApi } from '../../../api/scope.ts';
 import {
   type EmailPage,
+  firstPages,
   nextAfter,
   PAGE,
   type Part,
@@ -25,6 +26,7 @@ type Cached = InfiniteData<EmailPage, string | undefined>;
 
 const REFRESH_MS = 1_000;
 const FILL_PAGE = 100;
+const KEPT_PAGES = 4;
 /** Pages that close the gap to the newest known row. More new emails than that replace the list. */
 const FILL_PAGES_MAX = 20;
 /** Limit on the parts of the list that one refresh reads. With more of them all loaded pages are read again. */
@@ -99,7 +101,9 @@ export function useLiveEmails(q: string) {
     setSearchBehind(null);
     void cache.resetQueries({ queryKey, exact: true });
   };
-  return { emails, isBehind, catchUp };
+  /** Forgets rows far below the visible ones, so that a page that stays open does not grow with the mail. */
+  const trim = (): void => void cache.setQueryData<Cached>(queryKey, trimmed);
+  return { emails, isBehind, catchUp, trim };
 }
 
 /** Resolves when no request for the list is under way. */
@@ -127,6 +131,10 @@ async function readPart(api: Api, q: string, { after, until }: Part): Promise<Em
     if (cursor === undefined || cursor <= until) return pages;
   }
   return null;
+}
+
+function trimmed(old: Cached | undefined): Cached | undefined {
+  return old && withPages(old, firstPages(old.pages, KEPT_PAGES));
 }
 
 function withPages({ pageParams }: Cached, pages: EmailPage[]): Cached {
