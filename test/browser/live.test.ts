@@ -67,7 +67,7 @@ async function subjectsIn(page: Page): Promise<string[]> {
     for (let top = 0; top < list.offsetHeight; top += 300) {
       frame.scrollTop = top;
       await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-      for (const row of list.querySelectorAll('a')) found.set(row.href, row.children[2].textContent);
+      for (const row of list.querySelectorAll('a')) found.set(row.href, row.firstElementChild.children[2].textContent);
     }
     return [...found.values()];
   })()`);
@@ -190,7 +190,7 @@ test('a screen that is opened while the network is away opens when it is back', 
   await page.getByText('This page opens as soon as it can.').waitFor();
   await page.context().setOffline(false);
   await page.getByRole('heading', { name: 'Audit log' }).waitFor();
-  await page.getByText('create owner').waitFor();
+  await page.getByText('Created the owner').waitFor();
 });
 
 test('the keyboard reaches the content, walks by focus, and single keys can be switched off', async () => {
