@@ -204,7 +204,7 @@ export const entityTag = z.string().meta({
 });
 
 /** Returns the object for the response, with its tag in the header `ETag`. */
-export function tagged<Shown extends { etag: string }>(reply: FastifyReply, shown: Shown): Shown {
-  reply.header('etag', shown.etag);
-  return shown;
+export function tagged<One extends { etag: string }>(reply: FastifyReply, object: One): One {
+  reply.header('etag', object.etag);
+  return object;
 }

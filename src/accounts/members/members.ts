@@ -158,7 +158,8 @@ async function lockMember(
 
 /** Changes with the rights of the member. */
 export function tagOfMember({ id, role, projectRoles }: Member): string {
-  const roles = projectRoles && Object.entries(projectRoles).toSorted();
+  const roles =
+    projectRoles && Object.entries(projectRoles).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return entityTagOf({ id, role, roles });
 }
 

@@ -48,7 +48,6 @@ function useReading({ id, subject }: Email): { markUnread: () => void; remove: (
   useEffect(() => {
     change((now) => withRead(now, id));
     // Once for an email that appears: it may be marked as unread afterwards.
-    // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [id]);
   const close = (): void =>
     void navigate({ to: '/$project/$environment/test-inbox', params: scope, search: (all) => all });

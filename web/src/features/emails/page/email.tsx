@@ -78,7 +78,6 @@ function useFocusThatFollows(article: RefObject<HTMLElement | null>, shownId: st
     if (shownId === null || isWalking) return;
     article.current?.focus({ preventScroll: true });
     // Only for an email that appears, not whenever the list is left.
-    // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [shownId]);
 }
 
