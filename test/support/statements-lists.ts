@@ -1,5 +1,9 @@
 /** Statements of lists and searches of emails, for statements.ts. */
 import { type EmailFilter, listEmails, NO_FILTER } from '../../src/emails/list/email-list-store.ts';
+import { countEmails } from '../../src/emails/list/email-counts-store.ts';
+import { findLastReply } from '../../src/emails/recipient/recipient-store.ts';
+import { findRefusedRequests } from '../../src/requests/request-store.ts';
+import { findChanges } from '../../src/accounts/audit/audit-store.ts';
 import * as searchBlocks from '../../src/emails/list/search-blocks-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import type { Page } from '../../src/database/page.ts';
@@ -29,6 +33,15 @@ async function makeBlocks({ db }: Stage): Promise<void> {
   await searchBlocks.removeOldBlocks(db, 100);
 }
 
+/** Reads what the page of a recipient shows. */
+async function readRecipient({ db, sender }: Stage): Promise<void> {
+  await findLastReply(db, sender, BUSY_ADDRESS);
+  await findLastReply(db, sender, 'jö@customers1.test');
+  await findRefusedRequests(db, sender, BUSY_ADDRESS);
+  await findRefusedRequests(db, sender, null);
+  await findChanges(db, sender.projectId, { ...sender, actions: ['deleteSuppression'] });
+}
+
 export const LIST_EXERCISES: readonly Exercise[] = [
   list('newest first', 20, {}),
   list('older ones', 20, {}, { after: true }),
@@ -51,5 +64,12 @@ export const LIST_EXERCISES: readonly Exercise[] = [
   list('by a word, newer', SCANNED, { words: ['customers7'] }, { before: true }),
   list('by a reply, none', SCANNED, { reply: 'nothing like it' }),
   list('by an id', 1, { id: newId() }),
+  {
+    what: 'count emails by a word',
+    asks: SCANNED,
+    run: ({ db, sender }) => countEmails(db, sender, { ...NO_FILTER, words: ['customers7'] }),
+  },
+  // The newest hundred emails to the address, which gets many.
+  { what: 'a recipient', asks: 200, run: readRecipient },
   { what: 'make blocks for searches', asks: 1_000, run: makeBlocks },
 ];
