@@ -241,7 +241,7 @@ function Outcomes(props: {
         label="Bounced or failed"
         value={failed}
         tone={failed > 0 ? 'bad' : undefined}
-        limit={recipient.last_reply?.smtp.enhanced_code ?? undefined}
+        limit={failed > 0 ? recipient.last_reply?.smtp.enhanced_code : undefined}
       />
       <Figure size="small" label="Suppressed" value={sum('suppressed')} />
       <Figure size="small" label="Requests refused" value={refused} limit="in the last week" />

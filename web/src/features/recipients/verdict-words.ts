@@ -122,6 +122,7 @@ const PROVIDERS: Readonly<Record<string, string>> = {
   microsoft: 'Microsoft',
   yahoo: 'Yahoo',
   apple: 'Apple',
+  simulator: 'the simulator',
 };
 
 export const providerName = (provider: string): string => PROVIDERS[provider] ?? provider;
