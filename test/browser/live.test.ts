@@ -122,7 +122,8 @@ test('a page whose session ends keeps what was typed below a form to sign in', a
   const { page } = open;
   await goToLive(page, `${HOME}/emails`);
   const search = page.getByLabel('Search emails');
-  await search.fill('typed and not yet searched');
+  // The list follows the typing, but not while a quotation is open.
+  await search.fill('"typed and not yet searched');
   const subject = page.getByText('Burst 1').first();
   await subject.waitFor();
   assert.equal((await member.request('DELETE', '/v1/session')).status, 200);
@@ -132,7 +133,7 @@ test('a page whose session ends keeps what was typed below a form to sign in', a
   await page.keyboard.press('Escape');
   await page.keyboard.press('Enter');
   await form.waitFor({ state: 'detached' });
-  assert.equal(await search.inputValue(), 'typed and not yet searched');
+  assert.equal(await search.inputValue(), '"typed and not yet searched');
   await service.send({ to: 'delivered@simulator.test', subject: 'After signing in again' });
   await page.getByText('After signing in again').waitFor();
 });
