@@ -7,7 +7,9 @@ create table search_blocks (
   last_id     uuid not null,
   terms       int[] not null,
   primary key (project_id, environment, last_id)
-);
+  -- The terms are read only to write the index, so they stand apart: a search of a frequent word then reads the rows
+  -- of ten million emails in 50 MB instead of a gigabyte.
+) with (toast_tuple_target = 128);
 -- Numbers without a pattern: compressing them costs time and saves nothing.
 alter table search_blocks alter terms set storage external;
 create index search_blocks_by_terms on search_blocks using gin (terms) with (gin_pending_list_limit = 1024);

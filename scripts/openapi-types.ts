@@ -72,8 +72,8 @@ function modulePart(types: string, places: string, operations: readonly Place[])
 
 type Place = { path: string; method: string; operation: Operation };
 
-/** Paths that only browsers call: sessions, and the data of one member. The command line calls the rest. */
-const OF_BROWSERS = /^\/v1\/(session|views|invitations\/accept|emails\/\{id\}\/preview)\b/;
+/** Paths that only browsers call: sessions, the data of one member, and what the dashboard hides. The command line calls the rest. */
+const OF_BROWSERS = /^\/v1\/(session|views|snoozes|invitations\/accept|emails\/\{id\}\/preview)\b/;
 
 function isForKeys({ path }: Place): boolean {
   return !OF_BROWSERS.test(path);

@@ -468,7 +468,7 @@ export type DeletedSession = {
 
 export type DeletedSnooze = {
   object: 'snooze';
-  /** The deleted object. */
+  /** The finding. */
   id: string;
   /** Always `true`. */
   deleted: boolean;
@@ -3735,24 +3735,6 @@ export type Operations = {
     body: undefined;
     result: Stats;
   };
-  /** List snoozed findings */
-  listSnoozes: {
-    query: Record<never, never>;
-    body: undefined;
-    result: SnoozeList;
-  };
-  /** Snooze a finding */
-  snoozeFinding: {
-    query: Record<never, never>;
-    body: SnoozeCreation;
-    result: Snooze;
-  };
-  /** End a snooze */
-  endSnooze: {
-    query: Record<never, never>;
-    body: undefined;
-    result: DeletedSnooze;
-  };
   /** Show waiting mail */
   getQueue: {
     query: {
@@ -4510,9 +4492,6 @@ export const OPERATIONS = {
   getRecipientLog: ['GET', '/v1/recipients/{address}/log'],
   getRecipient: ['GET', '/v1/recipients/{address}'],
   getStats: ['GET', '/v1/stats'],
-  listSnoozes: ['GET', '/v1/snoozes'],
-  snoozeFinding: ['PUT', '/v1/snoozes/{id}'],
-  endSnooze: ['DELETE', '/v1/snoozes/{id}'],
   getQueue: ['GET', '/v1/queue'],
   getQueueProvider: ['GET', '/v1/queue/providers/{provider}'],
   holdQueue: ['POST', '/v1/queue/hold'],

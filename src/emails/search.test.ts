@@ -60,7 +60,7 @@ for (const [text, expected] of SEARCHES) {
 }
 
 const REFUSED: [text: string, problem: RegExp][] = [
-  ['too:jo@example.com', /^too: is not an operator; use to:, from:, status:, .*quotation marks$/],
+  ['too:jo@example.com', /^too: is not an operator; use to:, from:, subject:, .*quotation marks$/],
   ['https://acme.com', /^https: is not an operator/],
   ['to:', /^to: "" is not an address or a part of one$/],
   ['from: jo@example.com', /^from: "" is not an address or a part of one$/],

@@ -5,7 +5,7 @@ import { DAY_MS } from '../lib/units.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { listResponse } from '../http/list-pages.ts';
-import { deleted, doc, failures, listOf, time } from '../http/schemas.ts';
+import { doc, failures, listOf, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION, sessionOf } from '../accounts/sessions/http-sessions.ts';
 import { endSnooze, listSnoozes, saveSnooze, type Snooze, SNOOZES_MAX } from './snooze-store.ts';
@@ -58,7 +58,13 @@ const snooze = z
   .meta({ id: 'Snooze', description: 'A finding that is snoozed for all members of the project.' });
 
 const snoozeList = listOf('SnoozeList', snooze);
-const snoozeEnded = deleted('DeletedSnooze', 'snooze');
+const snoozeEnded = z
+  .object({
+    object: z.literal('snooze'),
+    id: doc(z.string(), 'The finding.', 'bounces'),
+    deleted: z.literal(true),
+  })
+  .meta({ id: 'DeletedSnooze' });
 
 export function registerSnoozeRoutes(app: App, { db, world }: HttpServices): void {
   app.get('/v1/snoozes', {

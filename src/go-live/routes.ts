@@ -8,7 +8,7 @@ import { DNS_PROVIDERS } from '../net/dns-provider/providers.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { isOperator, NOT_OPERATOR } from '../http/operators.ts';
-import { doc, failures, idParams } from '../http/schemas.ts';
+import { doc, failures, idParams, idSchema } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
 import {
@@ -136,7 +136,7 @@ const publicationWrite = z
 const publication = z
   .object({
     object: z.literal('domain_publication'),
-    domain_id: z.string().meta({ format: 'uuid', description: 'The domain.' }),
+    domain_id: idSchema('The domain.'),
     provider: z.string().meta({ description: 'Name of the provider.', examples: ['Cloudflare'] }),
     zone: z.string().meta({ description: 'The zone of the domain.', examples: ['acme.com'] }),
     added: z.int().describe('Number of records that were added now.'),

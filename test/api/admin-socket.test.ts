@@ -52,7 +52,7 @@ test('the operator of the machine sends, reads and changes without a key, and th
       return [action, actor, target_id, network];
     },
   );
-  const command = { type: 'command', id: null, name: null };
+  const command = { type: 'command', id: null, name: null, member_name: null };
   assert.deepEqual(entries, [
     ['createApiKey', command, key.body.id, null],
     ['sendEmail', command, sent.body.id, null],

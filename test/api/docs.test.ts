@@ -69,7 +69,10 @@ async function argumentsOf(script: string): Promise<string[]> {
 
 /** Does what curl does with such arguments, at the service of this test. */
 async function runCurl(script: string): Promise<ApiResponse> {
-  const rest = await argumentsOf(script.replaceAll('https://acme.com/files/', FILES));
+  const filledIn = script
+    .replaceAll('https://acme.com/files/', FILES)
+    .replaceAll('lh_test_YOUR_KEY', service.testKey);
+  const rest = await argumentsOf(filledIn);
   let [method, url, body] = ['GET', '', undefined as string | undefined];
   const headers: Record<string, string> = {};
   const query = new URLSearchParams();

@@ -60,7 +60,8 @@ function publish({ name, records }: Body): void {
 
 test('a new domain lists the records to publish, and is not verified', async () => {
   const domain = await added('records.test');
-  const { id, created_at, records, dkim, ...rest } = domain;
+  const { id, created_at, records, dkim, etag, ...rest } = domain;
+  assert.match(etag, /^"[\w-]{22}"$/);
   assert.ok(recordOf(domain, 'DKIM').name.startsWith(`${dkim.selector}._domainkey.`));
   assert.deepEqual([dkim.since, dkim.next, dkim.previous], [created_at, null, null]);
   const fields = 'record type name value ttl priority required status found problem';

@@ -60,6 +60,7 @@ const BODIES: Record<string, object> = {
   'PATCH /v1/webhooks/{id}': { status: 'disabled' },
   'PATCH /v1/domains/{id}': { tls: 'enforced' },
   'PATCH /v1/api-keys/{id}': { permission: 'sending_access' },
+  'POST /v1/webhooks/{id}/deliveries/replay': { ids: [UNKNOWN_ID] },
   'POST /v1/webhooks/{id}/replay': {
     since: '2026-01-01T00:00:00Z',
     until: '2036-01-01T00:00:00Z',

@@ -49,7 +49,8 @@ test('a key begins with its environment and ends with a checksum', async () => {
 
 test('a key is stored as a hash, and shown once', async () => {
   const { key, ...made } = await makeKey({ name: 'Once' });
-  const { id, hint, created_at, ...rest } = made;
+  const { id, hint, created_at, etag, ...rest } = made;
+  assert.match(etag, /^"[\w-]{22}"$/);
   assert.match(id, UUID_V7);
   assert.match(created_at, TIME);
   assert.ok(key.startsWith(hint.replace('…', '')) && hint.length < 20);
@@ -207,10 +208,11 @@ test('a rotated key gets a successor with its limits and stays valid for the ove
     service.request('POST', `/v1/api-keys/${id}/rotate`, body ? { body } : {});
   const { status, body } = await rotate({ expires_in: 3_600 });
   assert.equal(status, 201);
-  const { key: next, id: nextId, replaces, hint, created_at: made, ...limits } = body;
+  const { key: next, id: nextId, replaces, hint, created_at: made, etag, ...limits } = body;
   assert.ok(next !== old && nextId !== id && next.startsWith(hint.replace('…', '')));
   assert.match(made, TIME);
-  const { hint: _, created_at: __, ...unchanged } = before;
+  const { hint: _, created_at: __, etag: ownTag, ...unchanged } = before;
+  assert.notEqual(etag, ownTag);
   assert.deepEqual(limits, unchanged);
   assert.equal(replaces.id, id);
   const [{ ends }] = await service.sql(

@@ -50,7 +50,9 @@ test('an invitation makes one member, who signs in with a password', async () =>
   const browser = new Browser(service);
   const login = { email: 'Jo@Acme.test', password: 'some horses and batteries' };
   assert.equal((await browser.signIn(login)).status, 200);
-  const { object, id, created_at, last_signed_in_at, ...rest } = await memberNamed('jo@acme.test');
+  const { object, id, created_at, last_signed_in_at, etag, ...rest } =
+    await memberNamed('jo@acme.test');
+  assert.match(etag, /^"[\w-]{22}"$/);
   assert.equal(object, 'member');
   assert.match(id, UUID_V7);
   assert.match(created_at, TIME);

@@ -109,7 +109,7 @@ test('the audit log has the changes by the command line', async () => {
   await run('add', 'ann@audited.test');
   await run('remove', 'ann@audited.test');
   const { data } = await service.cliJson('audit');
-  const command = { type: 'command', id: null, name: null };
+  const command = { type: 'command', id: null, name: null, member_name: null };
   assert.deepEqual(
     data.slice(0, 2).map(({ action, actor }: Record<string, unknown>) => [action, actor]),
     [

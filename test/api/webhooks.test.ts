@@ -101,7 +101,9 @@ test('a webhook has its fields, and its secret is shown once', async () => {
     last_failure: null,
     suspended_until: null,
     created_at: webhook.created_at,
+    etag: webhook.etag,
   });
+  assert.match(webhook.etag, /^"[\w-]{22}"$/);
   assert.deepEqual(await get(`/v1/webhooks/${webhook.id}`), webhook);
   const list = await get('/v1/webhooks');
   assert.deepEqual(list, { object: 'list', data: [webhook], has_more: false });

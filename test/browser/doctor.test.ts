@@ -62,7 +62,7 @@ test('an owner runs the doctor, sees its progress, and reads what to do with the
     .first()
     .waitFor();
   await page.getByText(/^Checked .+: \d+ red, \d+ yellow, \d+ unknown, \d+ green$/).waitFor();
-  const [command] = await page.getByLabel('command').allTextContents();
+  const [command] = await page.getByLabel('command', { exact: true }).allTextContents();
   await page.getByRole('button', { name: 'Copy the command' }).first().click();
   await page.getByRole('button', { name: 'Copied' }).waitFor();
   assert.equal(await page.evaluate('navigator.clipboard.readText()'), command);

@@ -198,7 +198,7 @@ test('an email is sent again with its attachments', async () => {
   await page.goto(pathOf(id));
   await page.getByRole('button', { name: 'Send again' }).click();
   await page.getByLabel('Include the attachment').waitFor();
-  await page.getByLabel('To').fill('delivered+again@simulator.test');
+  await page.getByRole('textbox', { name: 'To' }).fill('delivered+again@simulator.test');
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await page.waitForURL((url) => /emails\/[\w-]+$/.test(url.pathname) && !url.href.includes(id));
   const copy = new URL(page.url()).pathname.split('/').at(-1);

@@ -267,7 +267,7 @@ test('no screen runs or embeds the content of its fields', async () => {
     ['test/api-keys', last],
     [`test/webhooks/${webhook}`, receiver.url],
     ['test/webhooks', 'hooks.example.org'],
-    ['test/audit-log', 'create api key'],
+    ['test/audit-log', 'Created an API key'],
     ['live/overview', 'delivered within'],
     ['test/members', first],
     ['test/projects', last],
@@ -435,7 +435,10 @@ test('text that runs from right to left reverses no text beside it', async () =>
   const { page } = open;
   await page.goto(`${HOME}/test/emails/${id}`);
   const head = page.locator('article header');
-  const [from, recipient] = [head.getByText('hello@acme.test'), head.getByText('@simulator.test')];
+  const [from, recipient] = [
+    head.getByText('hello@acme.test'),
+    head.getByRole('link', { name: '@simulator.test' }),
+  ];
   await recipient.waitFor();
   await eventually(async () => {
     const [left, right] = [await from.boundingBox(), await recipient.boundingBox()];

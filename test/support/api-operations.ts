@@ -8,6 +8,11 @@ export const ENDPOINTS = `
   POST /v1/emails/batch
   GET /v1/emails
   GET /v1/emails/counts
+  GET /v1/emails/{id}/case-file
+  GET /v1/receipt-key
+  GET /v1/snoozes
+  PUT /v1/snoozes/{id}
+  DELETE /v1/snoozes/{id}
   GET /v1/emails/{id}
   PATCH /v1/emails/{id}
   POST /v1/emails/{id}/cancel

@@ -24,7 +24,6 @@ import {
   sessionQuery,
 } from './api/session.ts';
 import { Shell } from './shell/shell.tsx';
-import { SignIn } from './features/sign-in/sign-in.tsx';
 import { SignInAgain } from './features/sign-in/sign-in-again.tsx';
 import { importWhenOnline } from './lib/lazy-import.ts';
 import { Pending } from './ui/pending.tsx';
@@ -62,7 +61,7 @@ const signIn = createRoute({
     typeof search['to'] === 'string' ? { to: search['to'] } : {},
   // index.html has preloaded the session. Unless it is read before, the first reading after sign-in gets that old 401.
   beforeLoad: () => void queries.prefetchQuery(sessionQuery),
-  component: SignIn,
+  component: screen(() => import('./features/sign-in/sign-in.tsx'), 'SignIn'),
 });
 
 /** For members who have yet to set up the second factor that the installation requires. */

@@ -48,7 +48,8 @@ const nameOf = ({ organization, project, id }: Place): string => `
            select name from projects where organization_id = ${organization} and id = ${id}) named
     limit 1)`;
 
-const FIND_NAME = `select ${nameOf({ organization: '$1::uuid', project: '$2::uuid', id: '$3::uuid' })} as name`;
+const NAME = nameOf({ organization: '$1::uuid', project: '$2::uuid', id: '$3::uuid' });
+const FIND_NAME = `select ${NAME} as name`;
 
 /** Returns the name of the object with this id, for the entry about its deletion. */
 export async function findTargetName(

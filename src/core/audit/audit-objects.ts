@@ -27,7 +27,7 @@ const OBJECTS: readonly (readonly [RegExp, AuditObject])[] = [
   [/Queue|Provider/, 'queue'],
   [/^(create|revoke)Invitation/, 'invitation'],
   [/Member|acceptInvitation|joinByOidc/, 'member'],
-  [/Project/, 'project'],
+  [/Project|Snooze|snooze/, 'project'],
   [/^signIn(?!Policy)|Session|Owner|Password|Totp|Passkey|Oidc/, 'account'],
 ];
 

@@ -43,7 +43,6 @@ test('workers, maintenance and commands except doctor and go-live use one resolv
     'doctor/mail/public-url.ts',
     'doctor/network/resolver.ts',
     // It asks DNS as receivers see it, and connects to nobody.
-    'go-live/command-dmarc.ts',
     'go-live/command-records.ts',
     // The first start verifies a domain of the test environment, which needs no look-up.
     'service/first-start.ts',

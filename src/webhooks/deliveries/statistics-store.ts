@@ -120,7 +120,7 @@ failures as (
          min(first_at) as "firstAt", max(last_at) as "lastAt",
          (array_agg(event_id order by last_at desc))[1] as "deliveryId"
     from failed
-   group by code, error, regexp_replace(answer, '\\d+', '0', 'g')
+   group by code, error, regexp_replace(answer, '[0-9]+', '0', 'g')
    order by count(*) desc, max(last_at) desc limit ${GROUPS_MAX}
 )
 select coalesce((select json_agg(intervals) from intervals), '[]') as intervals,

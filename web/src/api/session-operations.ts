@@ -4,6 +4,7 @@ import type {
   Credentials,
   DeletedPasskey,
   DeletedSession,
+  DeletedSnooze,
   DeletedView,
   EmailPreview,
   InvitationAcceptance,
@@ -26,6 +27,9 @@ import type {
   SessionEnded,
   SessionsEnded,
   Setup,
+  Snooze,
+  SnoozeCreation,
+  SnoozeList,
   Totp,
   TotpCode,
   TotpSecret,
@@ -40,6 +44,24 @@ export type SessionOperations = {
     query: Record<never, never>;
     body: undefined;
     result: EmailPreview;
+  };
+  /** List snoozed findings */
+  listSnoozes: {
+    query: Record<never, never>;
+    body: undefined;
+    result: SnoozeList;
+  };
+  /** Snooze a finding */
+  snoozeFinding: {
+    query: Record<never, never>;
+    body: SnoozeCreation;
+    result: Snooze;
+  };
+  /** End a snooze */
+  endSnooze: {
+    query: Record<never, never>;
+    body: undefined;
+    result: DeletedSnooze;
   };
   /** Is there an owner? */
   getSetup: {
@@ -201,6 +223,9 @@ export type SessionOperations = {
 
 export const SESSION_OPERATIONS = {
   previewEmail: ['GET', '/v1/emails/{id}/preview'],
+  listSnoozes: ['GET', '/v1/snoozes'],
+  snoozeFinding: ['PUT', '/v1/snoozes/{id}'],
+  endSnooze: ['DELETE', '/v1/snoozes/{id}'],
   getSetup: ['GET', '/v1/session/setup'],
   signIn: ['POST', '/v1/session'],
   getSession: ['GET', '/v1/session'],

@@ -1,62 +1,17 @@
-/**
- * Covers a page whose session has ended, with a form to sign in. The page stays below it, so what was typed is there
- * again after the same member has signed in, here or in another tab. Another member starts anew.
- */
-import { useQueryClient } from '@tanstack/react-query';
-import { type ReactNode, useEffect, useRef, useState } from 'react';
-import { createPortal } from 'react-dom';
-import { call, signedInAgain } from '../../api/client.ts';
-import { coverPage, usePageCovered } from '../../api/cover.ts';
-import { sessionQuery } from '../../api/session.ts';
-import { PasswordForm } from './forms.tsx';
-import { PasskeyButton } from './passkey.tsx';
-import { ProviderLink } from './provider.tsx';
+/** Covers a page whose session has ended (cover.tsx). The form is loaded then. */
+import { lazy, type ReactNode, Suspense } from 'react';
+import { usePageCovered } from '../../api/cover.ts';
+import { importWhenOnline } from '../../lib/lazy-import.ts';
+
+const Cover = lazy(async () => {
+  const form = await importWhenOnline(() => import('./cover.tsx'));
+  return { default: form.Cover };
+});
 
 export function SignInAgain(): ReactNode {
-  return usePageCovered() ? <Cover /> : null;
-}
-
-function Cover(): ReactNode {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const cache = useQueryClient();
-  const [before] = useState(() => cache.getQueryData(sessionQuery.queryKey));
-  const goOn = async (): Promise<void> => {
-    const session = await call('getSession');
-    if (session.member.id !== before?.member.id) return location.assign('/dashboard/');
-    cache.setQueryData(sessionQuery.queryKey, session);
-    signedInAgain();
-    coverPage(false);
-    await cache.invalidateQueries();
-  };
-  const latest = useRef(goOn);
-  useEffect(() => {
-    // Above all else of the page, which takes no keys and clicks any more.
-    dialog.current?.showModal();
-    dialog.current?.querySelector<HTMLInputElement>('[name="password"]')?.focus();
-    const onFocus = (): void => void latest.current().catch(() => {});
-    window.addEventListener('focus', onFocus);
-    return () => window.removeEventListener('focus', onFocus);
-  }, []);
-  // Beside an open dialog, which hides the rest of the page from screen readers.
-  return createPortal(
-    <dialog
-      ref={dialog}
-      aria-label="Sign in again"
-      onCancel={(event) => event.preventDefault()}
-      className="m-0 h-full max-h-none w-full max-w-none bg-canvas text-text"
-    >
-      <div className="flex min-h-full flex-col items-center justify-center px-4 py-10">
-        <div className="w-full max-w-100 rounded-xl border border-line bg-surface p-6 shadow-low">
-          <PasswordForm
-            about="You have been signed out. Sign in to continue where you were."
-            {...(before && { email: before.member.email })}
-            onSignedIn={goOn}
-          />
-          <PasskeyButton onSignedIn={goOn} />
-          <ProviderLink />
-        </div>
-      </div>
-    </dialog>,
-    document.body,
-  );
+  return usePageCovered() ? (
+    <Suspense>
+      <Cover />
+    </Suspense>
+  ) : null;
 }

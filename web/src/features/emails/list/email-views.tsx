@@ -3,7 +3,7 @@ import { Menu } from '@base-ui/react/menu';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { Bookmark } from 'lucide-react';
-import { type ReactNode, useState } from 'react';
+import { lazy, type ReactNode, Suspense, useState } from 'react';
 import type { View } from '../../../../../sdk/src/api.ts';
 import { useReload } from '../../../api/list.ts';
 import { useApi } from '../../../api/scope.ts';
@@ -11,7 +11,13 @@ import { ActionForm } from '../../../ui/action-form.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, textOf } from '../../../ui/field.tsx';
 import { useOfferUndo } from '../../../ui/undo.tsx';
-import { EmailExport } from './email-export.tsx';
+import { importWhenOnline } from '../../../lib/lazy-import.ts';
+
+/** Loaded when it opens. */
+const EmailExport = lazy(async () => {
+  const form = await importWhenOnline(() => import('./email-export.tsx'));
+  return { default: form.EmailExport };
+});
 
 const ITEM =
   'flex w-full items-center gap-4 rounded-md px-2 py-1.5 text-left text-sm outline-none data-highlighted:bg-hover data-disabled:text-muted';
@@ -73,7 +79,9 @@ export function EmailViews({ q }: { q: string }): ReactNode {
         <SaveForm q={q} onDone={close} />
       </Dialog>
       <Dialog isOpen={open === 'export'} onClose={close} title="Download as CSV">
-        <EmailExport q={q} />
+        <Suspense>
+          <EmailExport q={q} />
+        </Suspense>
       </Dialog>
     </>
   );
