@@ -71,6 +71,7 @@ async function argumentsOf(script: string): Promise<string[]> {
 async function runCurl(script: string): Promise<ApiResponse> {
   const filledIn = script
     .replaceAll('https://acme.com/files/', FILES)
+    .replaceAll('acme.example', 'acme.com')
     .replaceAll('lh_test_YOUR_KEY', service.testKey);
   const rest = await argumentsOf(filledIn);
   let [method, url, body] = ['GET', '', undefined as string | undefined];

@@ -332,7 +332,8 @@ test('projects of the organization are listed with their fields', async () => {
   const ours = (await get('/v1/projects', service.testKey)).body;
   const names = ours.data.map(({ name }: Body) => name);
   assert.ok(names.includes('Second') && !names.includes('Alien'));
-  for (const { id, created_at, name, ...rest } of ours.data) {
+  for (const { id, created_at, name, etag, ...rest } of ours.data) {
+    assert.match(etag, /^"[\w-]{22}"$/);
     assert.match(id, UUID_V7);
     assert.match(created_at, TIME);
     assert.equal(typeof name, 'string');

@@ -143,7 +143,7 @@ test('the projects of the organization are listed', async () => {
   const { data, has_more } = await client.call('GET', '/v1/projects');
   const { id, createdAt } = client.project;
   const created_at = createdAt.toISOString();
-  const [{ etag }] = data;
+  const [{ etag }] = data as [{ etag: string }];
   assert.match(etag, /^"[\w-]{22}"$/);
   assert.deepEqual(data, [{ object: 'project', id, name: 'Shop', created_at, warnings: [], etag }]);
   assert.equal(has_more, false);

@@ -116,7 +116,8 @@ function behaviour({ language, variables }: CodeEditorOptions): Extension {
     language === 'html' ? inHtml.support : [],
     // Text between the tags of HTML may contain Liquid.
     language === 'html' ? inHtml.language.data.of({ autocomplete: complete }) : [],
-    autocompletion({ icons: false }),
+    // Enter takes a choice as soon as it is shown.
+    autocompletion({ icons: false, interactionDelay: 0 }),
     bracketMatching(),
     closeBrackets(),
     closePercentBrace,

@@ -54,6 +54,8 @@ function useCodeEditor(host: { current: HTMLDivElement | null }, props: Props): 
   const [editor, setEditor] = useState<CodeEditor | null>(null);
   const latest = useRef(props);
   latest.current = props;
+  /** Texts that the editor has reported, from the one in the props on. Typing is faster than rendering. */
+  const reported = useRef<string[]>([]);
   /** The member had begun to type. */
   const hadFocus = useRef(false);
   useEffect(() => {
@@ -70,7 +72,10 @@ function useCodeEditor(host: { current: HTMLDivElement | null }, props: Props): 
           description: KEYS,
           text: latest.current.text,
           isReadOnly: latest.current.isReadOnly,
-          onChange: (changed) => latest.current.onChange(changed),
+          onChange: (changed) => {
+            reported.current.push(changed);
+            latest.current.onChange(changed);
+          },
           variables: () => latest.current.variables,
         });
         hadFocus.current = host.current.previousElementSibling === document.activeElement;
@@ -88,7 +93,15 @@ function useCodeEditor(host: { current: HTMLDivElement | null }, props: Props): 
   useEffect(() => {
     if (hadFocus.current) editor?.focus();
   }, [editor]);
-  useEffect(() => editor?.setText(text), [editor, text]);
+  useEffect(() => {
+    // An own text that arrives late would undo what was typed since.
+    const own = reported.current.lastIndexOf(text);
+    if (own !== -1) reported.current.splice(0, own);
+    else {
+      reported.current = [];
+      editor?.setText(text);
+    }
+  }, [editor, text]);
   useEffect(() => editor?.setReadOnly(isReadOnly), [editor, isReadOnly]);
   return editor !== null;
 }
