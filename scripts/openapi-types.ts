@@ -72,7 +72,10 @@ function modulePart(types: string, places: string, operations: readonly Place[])
 
 type Place = { path: string; method: string; operation: Operation };
 
-/** Paths that only browsers call: sessions, the data of one member, and what the dashboard hides. The command line calls the rest. */
+/**
+ * Paths that only browsers call: sessions, the data of one member, findings that the dashboard hides. The command line
+ * calls the rest.
+ */
 const OF_BROWSERS = /^\/v1\/(session|views|snoozes|invitations\/accept|emails\/\{id\}\/preview)\b/;
 
 function isForKeys({ path }: Place): boolean {

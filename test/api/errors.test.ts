@@ -131,10 +131,10 @@ test('405 with Allow: every path with every method that it does not take', async
     for (const method of methods.filter((one) => !others.includes(one))) {
       const response = await service.request(method, path);
       assertFailure(response, 405, 'method_not_allowed');
-      const allow = new Set(response.headers.get('allow')?.split(', '));
-      allow.delete('HEAD');
-      assert.ok(allow.isSupersetOf(new Set(taken)), `${method} ${path}`);
-      assert.ok(allow.isSubsetOf(new Set(others)), `${method} ${path}`);
+      const allow = response.headers.get('allow')?.split(', ') ?? [];
+      const missing = taken.filter((one) => !allow.includes(one));
+      const wrong = allow.filter((one) => one !== 'HEAD' && !others.includes(one));
+      assert.deepEqual([missing, wrong], [[], []], `${method} ${path}`);
     }
   }
 });

@@ -59,7 +59,7 @@ test('a refused request without a suppression is said with its sentence', () => 
   assert.match(text, /is suppressed/);
 });
 
-test('an address without mail and one without a reply are told apart', () => {
+test('an address without mail reads differently from one without a reply', () => {
   assert.equal(verdict({}).title, 'No email to this address');
   assert.equal(verdict({}, 2).title, 'No mail server has replied yet');
 });

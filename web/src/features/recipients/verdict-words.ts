@@ -59,8 +59,8 @@ export function verdictOf(
     };
   }
   if (last === null) {
-    const isWritten = counts !== undefined && counts.total > 0;
-    return isWritten
+    const hasEmails = counts !== undefined && counts.total > 0;
+    return hasEmails
       ? { tone: 'open', title: 'No mail server has replied yet', text: waitingText(counts) }
       : { tone: 'open', title: 'No email to this address', text: 'Nothing is stored about it.' };
   }
