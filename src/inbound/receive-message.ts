@@ -167,9 +167,9 @@ async function storeIfDmarc(
 
 function newMessage(
   { content, sizeBytes, remoteAddress, sender }: Arrival,
-  about: { address: string; recipient: SentRecipient | null; kind: string; id: string },
+  read: { address: string; recipient: SentRecipient | null; kind: string; id: string },
 ): NewInboundMessage {
-  const { address, recipient, kind, id } = about;
+  const { address, recipient, kind, id } = read;
   return {
     id,
     reportHash: createHash('sha256').update(addressKey(address)).update(content).digest(),

@@ -56,7 +56,7 @@ const PASSWORD_ENDED: Refusal = {
   refused: 'authentication_error',
   message: 'You sign in with the identity provider; your password is off on this installation.',
 };
-const PASSWORD_MISSING: Refusal = refuseFields([{ field: 'password', message: 'is missing' }]);
+const PASSWORD_MISSING: Refusal = refuseFields([{ field: 'password', message: 'is required' }]);
 const NO_PASSWORD: Refusal = {
   refused: 'conflict',
   message:

@@ -2,7 +2,7 @@
  * Signed requests to one bucket of an S3-compatible object store, for backups. bucket.ts contains the operations, and
  * upload.ts writes objects of any size.
  *
- * Guarantees: a request ends. It is sent again, after growing waits, when it fails on the way, takes too long, or
+ * Guarantees: a request ends. It is retried, after growing waits, when it fails on the way, takes too long, or
  * the store asks for that. A final failure throws an S3Problem, whose message is a sentence for the operator
  * (problems.ts) without credentials. Redirects are not followed, so a signature is only sent to the endpoint. The
  * signature covers a hash of the body, so the store refuses bytes that changed on the way.
@@ -47,7 +47,7 @@ export type S3Response = {
   attempts: number;
 };
 
-/** Limits on the time of a request, and the waits before it is sent again. */
+/** Limits on the time of a request, and the waits before it is retried. */
 export type S3Timing = { baseMs: number; bytesPerSecondMin: number; waitsMs: readonly number[] };
 
 export type S3TransportOptions = {

@@ -23,6 +23,7 @@ const RENEW_BEFORE_MS = 30 * DAY_MS;
 export const MAIL_VARIABLES = { cert: 'LETTERHAUS_TLS_CERT', key: 'LETTERHAUS_TLS_KEY' };
 export const API_VARIABLES = { cert: 'LETTERHAUS_API_TLS_CERT', key: 'LETTERHAUS_API_TLS_KEY' };
 
+/** A certificate and its chain, for which the private key was found to fit. */
 export type CertificatePair = { chain: CertificateChain };
 
 /** Reads the operator's files. @returns the pair, or the problem as a sentence with the name of the variable */
