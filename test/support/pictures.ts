@@ -112,7 +112,12 @@ async function settle(page: Page): Promise<void> {
     const style = new CSSStyleSheet();
     style.replaceSync(':root { --font-mono: "Geist Variable" !important } code, kbd, pre, .font-mono { font-family: "Geist Variable" !important }');
     document.adoptedStyleSheets = [style];
-    for (const time of document.querySelectorAll('time')) time.textContent = '5 min ago';
+    for (const time of document.querySelectorAll('time')) {
+      // The page writes the present time into the element that it made, but not into a copy.
+      const copy = time.cloneNode();
+      copy.textContent = '5 min ago';
+      time.replaceWith(copy);
+    }
     for (const version of document.querySelectorAll('[data-version]')) version.textContent = '1.0.0';
     document.activeElement?.blur();
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
