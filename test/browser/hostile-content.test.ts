@@ -339,7 +339,8 @@ test('no preview of a template runs anything, or sends a request to another serv
   await using opened = await openDashboard();
   const { page, strangers, ran } = opened;
   await page.goto(`${HOME}/test/templates/${template}`);
-  const source = page.getByLabel('HTML, in Liquid');
+  // The editor, which replaces a plain field as soon as it is loaded.
+  const source = page.locator('[contenteditable][aria-label="HTML, in Liquid"]');
   for (const [index, payloads] of [closed.join('\n'), ...open].entries()) {
     const html = `<b>Version ${index}</b>${payloads}`;
     await source.fill(`{% raw %}${html}{% endraw %}`);
