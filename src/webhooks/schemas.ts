@@ -30,6 +30,17 @@ export const webhookChange = z
   })
   .meta({ id: 'WebhookChange' });
 
+export const responseStatus = doc(
+  z.int().min(0).nullable(),
+  'HTTP status of the response, or null without one.',
+  500,
+);
+export const responseError = doc(
+  z.string().nullable(),
+  'Reason why there was no usable response, or null.',
+  null,
+);
+
 const fields = {
   object: z.literal('webhook'),
   id: idSchema('The webhook.'),
@@ -49,21 +60,13 @@ const fields = {
     z
       .object({
         at: time('Time of the attempt.'),
-        status: doc(
-          z.int().min(0).nullable(),
-          'HTTP status of the response, or null without one.',
-          500,
-        ),
+        status: responseStatus,
         answer: doc(
           z.string().nullable(),
           'First 200 characters of the response, or null without a response.',
           '{"error":"database is locked"}',
         ),
-        error: doc(
-          z.string().nullable(),
-          'Reason why there was no usable response, or null.',
-          null,
-        ),
+        error: responseError,
       })
       .nullable(),
     'The last failed attempt, or null when the webhook is not failing.',
@@ -109,7 +112,7 @@ const loggedAttempt = z.object({
     'First 4 KB of the response, or null without a response.',
     'OK',
   ),
-  error: doc(z.string().nullable(), 'Reason why there was no usable response, or null.', null),
+  error: responseError,
 });
 
 const deliveryFields = {

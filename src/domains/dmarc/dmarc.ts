@@ -22,9 +22,7 @@ export type DmarcOptions = {
   ownIps: readonly string[];
 };
 
-/**
- * Reports tell whose mail a domain has, so only who has verified exactly this domain sees them.
- */
+/** Reports list who sends mail as the domain, so only a project that verified exactly this domain sees them. */
 export async function examineDmarc(
   { name, environment, verifiedAt }: Pick<StoredDomain, 'name' | 'environment' | 'verifiedAt'>,
   { db, lookups, ownIps }: DmarcOptions,

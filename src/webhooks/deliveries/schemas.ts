@@ -5,7 +5,7 @@ import { doc, idSchema, listQuery, parsed, shown, time } from '../../http/schema
 import { addressKey, parseAddress } from '../../mail/address.ts';
 import { isId } from '../../database/ids.ts';
 import { SAMPLE_TYPES } from '../sample-events.ts';
-import { deliveryStatus } from '../schemas.ts';
+import { deliveryStatus, responseError, responseStatus } from '../schemas.ts';
 import type { ResponseCode } from './list-store.ts';
 
 const instant = (description: string, example: string) =>
@@ -102,21 +102,13 @@ export const webhookStatistics = z
     failures: z
       .array(
         z.object({
-          status: doc(
-            z.int().min(0).nullable(),
-            'HTTP status of the response, or null without one.',
-            500,
-          ),
+          status: responseStatus,
           answer: doc(
             z.string().nullable(),
             'First 200 characters of the newest of these responses, or null without a response.',
             '{"error":"database is locked"}',
           ),
-          error: doc(
-            z.string().nullable(),
-            'Reason why there was no usable response, or null.',
-            null,
-          ),
+          error: responseError,
           deliveries: shown(z.int().min(1), 66),
           attempts: doc(z.int().min(1), 'Number of attempts of these deliveries.', 81),
           first_at: time('Time of their first attempt.'),
