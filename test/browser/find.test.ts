@@ -147,3 +147,60 @@ test('the palette finds recipients, emails and objects, and runs actions by keyb
   await page.waitForURL(/\/live\/emails/);
   assert.deepEqual(open.complaints, []);
 });
+
+test('the palette keeps the keyboard, and the marked choice, when something arrives late', async () => {
+  await service.send({ to: 'ines@compass.example', subject: 'Compass one' });
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  const palette = page.getByRole('dialog', { name: 'Commands' });
+  const field = palette.getByRole('combobox');
+  await page.goto(`${HOME}/emails`);
+  await rowOf(page, 'ines@compass.example').waitFor();
+
+  // An email that was opened arrives while the palette is typed into.
+  const email = await delayed(page, /\/v1\/emails\/[0-9a-f-]{36}$/);
+  await rowOf(page, 'ines@compass.example').click();
+  await email.asked;
+  await page.keyboard.press('Control+k');
+  await field.waitFor();
+  email.answer();
+  // Hidden from readers by the open palette.
+  await page.locator('article[aria-label="Compass one"]').waitFor();
+  await page.keyboard.type('compass');
+  assert.equal(await field.inputValue(), 'compass');
+
+  // Emails are found after the choice below them was marked.
+  await field.fill('');
+  const found = await delayed(page, /\/v1\/emails\?q=acme/);
+  await service.send({ to: 'someone@acme.test', subject: 'To acme' });
+  await field.fill('acme');
+  const domain = palette.getByRole('option', { name: /^acme\.test\s*domain$/ });
+  await domain.waitFor();
+  await found.asked;
+  for (let steps = 0; (await domain.getAttribute('aria-selected')) !== 'true'; steps += 1) {
+    assert.ok(steps < 30, 'the arrow keys do not reach the domain');
+    await page.keyboard.press('ArrowDown');
+  }
+  found.answer();
+  await palette.getByRole('option', { name: /To acme/ }).waitFor();
+  assert.equal(await domain.getAttribute('aria-selected'), 'true');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'acme.test' }).waitFor();
+  assert.deepEqual(open.complaints, []);
+});
+
+/** Answers the first request whose address matches only when told. */
+async function delayed(page: Page, address: RegExp) {
+  const asked = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<void>();
+  await page.route(
+    address,
+    async (route) => {
+      asked.resolve();
+      await answered.promise;
+      await route.continue();
+    },
+    { times: 1 },
+  );
+  return { asked: asked.promise, answer: () => answered.resolve() };
+}

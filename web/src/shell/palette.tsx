@@ -17,6 +17,9 @@ export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => v
 
 const TYPING_PAUSE_MS = 150;
 
+const keyOf = ({ kind, label, keys, id }: Choice): string =>
+  `${kind ?? ''} ${label} ${keys ?? id ?? ''}`;
+
 /** Returns the text as it was when the typing last paused. */
 function usePaused(text: string): string {
   const [paused, setPaused] = useState(text);
@@ -40,15 +43,20 @@ function useChoices(typed: string): Choice[] {
 
 function Choices({ onClose }: { onClose: () => void }): ReactNode {
   const [text, setText] = useState('');
-  const [marked, setMarked] = useState(0);
+  // The choice itself, not its place: what is found later may come before it. Null is the first.
+  const [markedKey, setMarkedKey] = useState<string | null>(null);
   const choices = useChoices(text);
+  const marked = Math.max(
+    0,
+    choices.findIndex((choice) => keyOf(choice) === markedKey),
+  );
   const choose = (choice: Choice | undefined): void => {
     if (!choice) return;
     onClose();
     choice.run();
   };
   const mark = (index: number): void => {
-    setMarked(index);
+    setMarkedKey(choices[index] ? keyOf(choices[index]) : null);
     document.getElementById(`palette-${index}`)?.scrollIntoView({ block: 'nearest' });
   };
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -71,7 +79,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
         value={text}
         onChange={(event) => {
           setText(event.target.value);
-          setMarked(0);
+          setMarkedKey(null);
         }}
         onKeyDown={onKeyDown}
         className="h-12 w-full border-b border-line bg-transparent px-4 text-base outline-none"
@@ -84,11 +92,11 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
       >
         {choices.map((choice, index) => (
           <Option
-            key={`${choice.kind ?? ''} ${choice.label} ${choice.keys ?? choice.id ?? ''}`}
+            key={keyOf(choice)}
             id={`palette-${index}`}
             choice={choice}
             isMarked={index === marked}
-            onMark={() => setMarked(index)}
+            onMark={() => setMarkedKey(keyOf(choice))}
             onChoose={() => choose(choice)}
           />
         ))}

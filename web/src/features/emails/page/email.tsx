@@ -45,6 +45,8 @@ const TABS = [
   ['events', 'Events'],
 ] as const;
 
+const OPEN_DIALOG = '[role="dialog"][data-open]';
+
 export function EmailScreen(): ReactNode {
   const api = useApi();
   const { id } = useParams({ from: ROUTE });
@@ -70,12 +72,12 @@ export function EmailScreen(): ReactNode {
 
 /**
  * Moves the focus to an email that was opened, so that Tab and screen readers go on there. While the list is walked by
- * keys, the focus stays in the list.
+ * keys, the focus stays in the list; and who opened a dialog before the email arrived goes on typing there.
  */
 function useFocusThatFollows(article: RefObject<HTMLElement | null>, shownId: string | null): void {
   const { isWalking } = useLocation().state;
   useEffect(() => {
-    if (shownId === null || isWalking) return;
+    if (shownId === null || isWalking || document.activeElement?.closest(OPEN_DIALOG)) return;
     article.current?.focus({ preventScroll: true });
     // Only for an email that appears, not whenever the list is left.
   }, [shownId]);
