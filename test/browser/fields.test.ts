@@ -30,15 +30,15 @@ async function assertSeen(page: Page, field: Locator, where: string): Promise<vo
   };
   // A dialog that has just opened may still move, and its text is drawn a little differently meanwhile. It stands still
   // when the same text looks the same before and after.
-  const { empty, underscore } = await waitFor(
+  const [space, underscore] = await waitFor(
     async () => {
-      const empty = await shown('order id');
-      const underscore = await shown('order_id');
-      return empty.equals(await shown('order id')) && { empty, underscore };
+      const before = await shown('order id');
+      const between = await shown('order_id');
+      return before.equals(await shown('order id')) && ([before, between] as const);
     },
     { what: `two equal pictures of one text: ${where}` },
   );
-  assert.ok(!empty.equals(underscore), `${where}: the underscore is not seen`);
+  assert.ok(!space.equals(underscore), `${where}: the underscore is not seen`);
 }
 
 for (const deviceScaleFactor of [1, 1.25]) {
