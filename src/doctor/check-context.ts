@@ -17,6 +17,8 @@ export type CheckContext = {
   database: DatabaseAccess;
   /** The only domain to check, or null for all live domains. */
   domain: string | null;
+  /** Connects to servers of others even if an earlier run has just done so. */
+  isFresh: boolean;
   world: World;
 };
 

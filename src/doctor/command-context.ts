@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts';
 import { withCheckContext, withCheckedDatabase } from '../service/machine/doctor-context.ts';
 import type { CheckContext, DatabaseAccess } from './check-context.ts';
 
-type ContextOptions = Pick<CheckContext, 'config' | 'configProblems' | 'domain'>;
+type ContextOptions = Pick<CheckContext, 'config' | 'configProblems' | 'domain' | 'isFresh'>;
 
 /** Runs `work` once, with the database open if that is possible. */
 export function withContext<Result extends object>(

@@ -20,16 +20,18 @@ import { withContext } from './command-context.ts';
 import { reportJson, reportText } from './command-report.ts';
 import { type Check, type CheckReport, runChecks } from './run-checks.ts';
 
-type Options = { only?: readonly Check[]; list?: true };
+type Options = { only?: readonly Check[]; list?: true; fresh?: true };
 
 const NOTES = `Run it on the machine of the service, with the variables of the service. It changes no setting
-and no data, sends no mail, and works with and without a running service. It writes one temporary file
-and removes it. The exit code is 1 when a finding is red.`;
+and no data, sends no mail, and works with and without a running service. In the data directory it
+writes one temporary file, and notes which receivers answered, so that the next run need not connect
+to them. The exit code is 1 when a finding is red.`;
 
 export function describeDoctor(doctor: Command, cli: Cli): void {
   const described = doctor
     .argument('[domain]', 'check only this sending domain', parseRecipientDomain)
     .option('--only <checks>', 'run only these checks, separated by commas', parseChecks)
+    .option('--fresh', 'connect to large receivers again, although a run did so within 10 minutes')
     .option('--list', 'list the checks, and run none');
   runnable(described, cli, {
     examples: ['doctor', 'doctor acme.com', 'doctor --only outgoing_port_25,reverse_dns'],
@@ -54,15 +56,17 @@ function parseChecks(text: string): readonly Check[] {
 
 async function run(
   cli: Cli,
-  { only = CHECKS, list }: Options,
+  { only = CHECKS, list, fresh }: Options,
   [domain]: [string?],
 ): Promise<CommandResult> {
   if (list) return listChecks(cli, only);
   const { problems, env } = usableVariables(cli.env);
   const read = readConfig(env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
-  const parts = { config: read.config, configProblems: problems, domain: domain ?? null };
-  const reports = await withContext({ ...cli, env }, parts, async (context) => {
+  const { config } = read;
+  const parts = { config, configProblems: problems, domain: domain ?? null };
+  const isFresh = fresh === true;
+  const reports = await withContext({ ...cli, env }, { ...parts, isFresh }, async (context) => {
     const progress = new Progress(cli, only.length);
     try {
       return await runChecks(only, context, progress);

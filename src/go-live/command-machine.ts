@@ -8,7 +8,7 @@ import { runChecks } from '../doctor/run-checks.ts';
 import type { GoLive, Step } from './command-step.ts';
 
 export async function checkMachine({ cli, config, name }: GoLive): Promise<Step> {
-  const parts = { config, configProblems: [], domain: name };
+  const parts = { config, configProblems: [], domain: name, isFresh: false };
   const reports = await withContext(cli, parts, (context) =>
     runChecks([HOST_NAME, REVERSE_DNS, OUTGOING_PORT_25], context),
   );

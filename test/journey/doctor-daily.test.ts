@@ -49,6 +49,17 @@ test('an installation is first checked when its first domain is verified', async
   assert.notEqual(gmail.sessions.length + yahoo.sessions.length, 0);
 });
 
+test('the command does not connect again to receivers that have just answered the service', async () => {
+  const count = () => gmail.connections + yahoo.connections;
+  const before = count();
+  const { findings } = await service.cliJson('doctor', '--only', 'outgoing_port_25');
+  assert.equal(findings[0].level, 'green');
+  assert.match(findings[0].found, / ago; `letterhaus doctor --fresh` tries again\.$/);
+  assert.equal(count(), before);
+  await service.cliJson('doctor', '--only', 'outgoing_port_25', '--fresh');
+  assert.equal(count(), before + 2);
+});
+
 test('a start logs the verdict, the worst finding and where to read more; the finding is a condition', async () => {
   await Promise.all([gmail.stop(), yahoo.stop()]);
   const { finished_at: before } = await nextReport();

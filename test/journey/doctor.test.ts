@@ -115,7 +115,7 @@ test('faults are listed with the worst first, what they mean and what to do; the
   dns.set('other.receivers.test', 'A', ['127.0.0.1']);
   await service.sql(`insert into operator_conditions (type, subject, since, last_seen, message, remedy, details)
     values ('reconciliation.difference', 'Acme', now(), now(), 'An email is missing.', 'Look for it.', '{}')`);
-  const checks = ['--only', 'helo_name,outgoing_port_25,conditions,queue'];
+  const checks = ['--fresh', '--only', 'helo_name,outgoing_port_25,conditions,queue'];
   const { code, stdout } = await doctor(...checks, 'acme.example');
   assert.equal(code, 1);
   const levels = [...stdout.matchAll(/^(red|yellow|unknown|green) +(\w+)/gm)].map(

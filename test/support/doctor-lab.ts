@@ -67,7 +67,9 @@ export type Changes = {
   config?: Partial<Config>;
   machine?: Partial<Machine>;
   world?: Partial<World>;
-} & Partial<Pick<CheckContext, 'database' | 'domain' | 'configProblems' | 'dnsServers'>>;
+} & Partial<
+  Pick<CheckContext, 'database' | 'domain' | 'configProblems' | 'dnsServers' | 'isFresh'>
+>;
 
 export type DoctorLab = AsyncDisposable & {
   dns: FakeDns;
@@ -134,6 +136,7 @@ export async function startDoctorLab(): Promise<DoctorLab> {
       machine: { ...machine, ...changes.machine },
       database: changes.database ?? { kind: 'absent', reason: 'There is none in the lab.' },
       domain: changes.domain ?? null,
+      isFresh: changes.isFresh ?? true,
     };
   };
   return {

@@ -1,6 +1,7 @@
 /** Checks of the network on a healthy machine, and with one fault at a time, by real DNS and SMTP on loopback. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { startBlackHole } from '../../../test/support/black-hole.ts';
@@ -12,6 +13,7 @@ import {
   startDoctorLab,
 } from '../../../test/support/doctor-lab.ts';
 import type { FakeRecordType } from '../../../test/support/fake-dns.ts';
+import { MINUTE_MS } from '../../lib/units.ts';
 import type { Finding } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
 import { BLOCK_LISTS, BLOCK_LISTS_OF_NAMES } from './block-lists.ts';
@@ -138,6 +140,85 @@ test('a receiver that refuses the address in its greeting is quoted, and gets QU
   assert.ok(
     sessions[0]!.lines.filter((line) => line.startsWith('C:')).every((line) => /QUIT/.test(line)),
   );
+});
+
+test('a run within ten minutes connects to nobody who replied, and says so; a fresh run does', async () => {
+  writeFileSync(join(lab.dataDir, 'lock'), '');
+  const count = () => lab.gmail.connections + lab.yahoo.connections;
+  const before = count();
+  let nowMs = Date.now();
+  const world = { now: () => nowMs };
+  const again = (isFresh = false) => lab.run(OUTGOING_PORT_25, { isFresh, world });
+  assert.match((await again())[0]!.found, /answers on port \d+\.$/);
+  assert.equal(count() - before, 2);
+  nowMs += 4 * MINUTE_MS;
+  const [known] = await again();
+  assert.equal(known!.level, 'green');
+  assert.match(
+    known!.found,
+    /found this 4 minutes ago; `letterhaus doctor --fresh` tries again\.$/,
+  );
+  assert.equal(count() - before, 2);
+  assert.doesNotMatch((await again(true))[0]!.found, / ago/);
+  assert.equal(count() - before, 4);
+  // The fresh run counts as well, also with other addresses beside this one.
+  nowMs += 7 * MINUTE_MS;
+  const env = { LETTERHAUS_SOURCE_IPS: '127.0.0.1,127.0.0.9' };
+  const both = await lab.run(OUTGOING_PORT_25, { isFresh: false, world, env });
+  assert.match(both[0]!.found, /7 minutes ago/);
+  assert.match(both[1]!.found, /answers on port \d+\.$/);
+  assert.equal(count() - before, 6);
+  nowMs += 3 * MINUTE_MS;
+  assert.doesNotMatch((await again())[0]!.found, / ago/);
+  assert.equal(count() - before, 8);
+});
+
+test('a refusal is remembered, but connections without a reply are tried again at once', async () => {
+  const again = (isFresh = false) => lab.run(OUTGOING_PORT_25, { isFresh });
+  lab.gmail.set({ phases: { greeting: '550 5.7.1 192.0.2.7 is on a block list' } });
+  await again(true);
+  lab.gmail.set({});
+  assert.match((await again())[0]!.found, /is on a block list.* less than a minute ago/);
+  rmSync(join(lab.dataDir, 'outgoing-port-25.json'));
+  await Promise.all([lab.gmail.stop(), lab.yahoo.stop()]);
+  assert.equal((await again())[0]!.level, 'red');
+  await Promise.all([lab.gmail.start(), lab.yahoo.start()]);
+  assert.equal((await again())[0]!.level, 'green');
+});
+
+test('what an earlier run noted is ignored when it is damaged, of the future, or not a file', async () => {
+  const file = join(lab.dataDir, 'outgoing-port-25.json');
+  const again = async (now = Date.now()) => {
+    const [finding] = await lab.run(OUTGOING_PORT_25, {
+      isFresh: false,
+      world: { now: () => now },
+    });
+    return finding!.found;
+  };
+  await again();
+  const whole = readFileSync(file, 'utf8');
+  assert.match(await again(), / ago/);
+  assert.doesNotMatch(await again(Date.now() - 5 * MINUTE_MS), / ago/);
+  const damages = [
+    whole.slice(0, -9),
+    whole.replace('"green"', '"blue"'),
+    '{"tried":[null,7]}',
+    '',
+  ];
+  for (const text of damages) {
+    writeFileSync(file, text);
+    assert.doesNotMatch(await again(), / ago/);
+  }
+  const elsewhere = join(lab.dataDir, 'elsewhere');
+  writeFileSync(elsewhere, whole);
+  rmSync(file);
+  symlinkSync(elsewhere, file);
+  assert.doesNotMatch(await again(), / ago/);
+  assert.equal(readFileSync(elsewhere, 'utf8'), whole, 'nothing is written through a link');
+  rmSync(file);
+  execFileSync('/usr/bin/mkfifo', [file]);
+  assert.doesNotMatch(await again(), / ago/);
+  assert.match(await again(), / ago/);
 });
 
 test('one run opens at most four connections for any number of addresses', async () => {

@@ -2,13 +2,16 @@
  * Checks outgoing port 25: whether this machine reaches mail servers from each of its addresses.
  *
  * Many hosting companies filter that port, and then no mail leaves. One run opens at most four connections. Each reads
- * the greeting and quits (net/smtp/greeting.ts), without a recipient.
+ * the greeting and quits (net/smtp/greeting.ts), without a recipient. A run within ten minutes of another does not
+ * connect again to servers that replied (port-25-memory.ts).
  */
 import { isIPv6 } from 'node:net';
 import { type Greeting, readGreeting } from '../../net/smtp/greeting.ts';
 import type { CheckContext } from '../check-context.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';
 import type { Check } from '../run-checks.ts';
+import { MINUTE_MS } from '../../lib/units.ts';
+import { isSame, recallTried, type Remembered, rememberTried } from './port-25-memory.ts';
 
 /** Two are tried from each address, because one of them may be down or may refuse this address. */
 const RECEIVERS = ['gmail.com', 'yahoo.com', 'outlook.com'];
@@ -21,13 +24,13 @@ export const OUTGOING_PORT_25: Check = {
   title: 'Outgoing port 25',
   async run(context) {
     if (context.config.relay !== null) return [green('Mail leaves through a relay.')];
-    const sources = localSources(context);
+    const { known, unknown: sources } = splitByMemory(context);
     const tried = sources.slice(0, CONNECTIONS_MAX);
     const perSource = Math.floor(CONNECTIONS_MAX / tried.length);
     const receivers = Math.min(RECEIVERS_PER_SOURCE, perSource);
-    const findings = await Promise.all(
-      tried.map((source) => checkSource(context, source, receivers)),
-    );
+    const fresh = await Promise.all(tried.map((source) => checkSource(context, source, receivers)));
+    remember(context, fresh);
+    const findings = [...known, ...fresh.map(({ finding }) => finding)];
     const untried = sources.slice(CONNECTIONS_MAX).map(({ localAddress }) => localAddress);
     if (untried.length === 0) return findings;
     const found = `A run opens ${CONNECTIONS_MAX} connections, so it did not try ${untried.join(', ')}.`;
@@ -38,6 +41,47 @@ export const OUTGOING_PORT_25: Check = {
 /** `localAddress` is null when the system chooses the address. */
 type LocalSource = { localAddress: string | null; isIpv6: boolean };
 
+/** @returns the findings of an earlier run, and the addresses without one */
+function splitByMemory(context: CheckContext): { known: Finding[]; unknown: LocalSource[] } {
+  const { config, world, isFresh } = context;
+  const sources = localSources(context);
+  if (isFresh) return { known: [], unknown: sources };
+  const { dataDir, mxPort: port } = config;
+  const remembered = recallTried({ dataDir, world });
+  const memoryOf = ({ localAddress }: LocalSource): Remembered | undefined =>
+    remembered.find((one) => isSame(one, { localAddress, port }));
+  return {
+    known: sources.flatMap((source) => {
+      const memory = memoryOf(source);
+      return memory === undefined ? [] : [withAge(memory, world.now())];
+    }),
+    unknown: sources.filter((source) => memoryOf(source) === undefined),
+  };
+}
+
+function withAge({ finding, atMs }: Remembered, nowMs: number): Finding {
+  const minutes = Math.floor((nowMs - atMs) / MINUTE_MS);
+  const age =
+    minutes === 0 ? 'less than a minute' : minutes === 1 ? 'a minute' : `${minutes} minutes`;
+  const note = `A run found this ${age} ago; \`letterhaus doctor --fresh\` tries again.`;
+  return { ...finding, found: `${finding.found} ${note}` };
+}
+
+function remember(
+  { config: { dataDir, mxPort: port }, world }: CheckContext,
+  checked: readonly CheckedSource[],
+): void {
+  const atMs = world.now();
+  const replied = checked.filter(({ isReplied }) => isReplied);
+  const entries = replied.map(({ localAddress, finding }) => ({
+    localAddress,
+    port,
+    atMs,
+    finding,
+  }));
+  rememberTried(entries, { dataDir, world });
+}
+
 function localSources({ config: { sources } }: CheckContext): LocalSource[] {
   if (sources.length === 0) return [{ localAddress: null, isIpv6: false }];
   return sources.map(({ ip }) => ({ localAddress: ip, isIpv6: isIPv6(ip) }));
@@ -45,21 +89,25 @@ function localSources({ config: { sources } }: CheckContext): LocalSource[] {
 
 type Probe = { host: string; greeting: Greeting };
 
+/** @property isReplied a server has replied, so the attempt should not be repeated soon */
+type CheckedSource = { localAddress: string | null; finding: Finding; isReplied: boolean };
+
 async function checkSource(
   context: CheckContext,
   source: LocalSource,
   receivers: number,
-): Promise<Finding> {
+): Promise<CheckedSource> {
+  const { localAddress } = source;
   const hosts = await findHosts(context, source.isIpv6, receivers);
   if (hosts.length === 0) {
     const found = `DNS returned no mail server of ${RECEIVERS.join(', ')}, so no connection was tried.`;
     const remedy = 'Correct the resolver first (the check `resolver`).';
-    return unknown(found, { remedy, subject: source.localAddress });
+    const finding = unknown(found, { remedy, subject: localAddress });
+    return { localAddress, finding, isReplied: false };
   }
   const { mxPort: port } = context.config;
   const probes = await Promise.all(
     hosts.map(async ({ name, address }): Promise<Probe> => {
-      const { localAddress } = source;
       const timeoutMs = GREETING_WITHIN_MS;
       return {
         host: name,
@@ -67,7 +115,8 @@ async function checkSource(
       };
     }),
   );
-  return judge(probes, source, port);
+  const isReplied = probes.some(({ greeting }) => greeting.kind === 'replied');
+  return { localAddress, finding: judge(probes, source, port), isReplied };
 }
 
 type Host = { name: string; address: string };

@@ -30,7 +30,7 @@ const TIME_HOSTS = ['mta-sts.gmail.com', 'mta-sts.outlook.com', 'mta-sts.yahoo.c
 /** Shorter than the timeouts of deliveries, so that a run with a silent resolver ends within a minute or two. */
 const LOOK_UP_TIMES = { queryTimeoutMs: 3_000, budgetMs: 8_000 };
 
-type Examined = Pick<CheckContext, 'config' | 'configProblems' | 'domain' | 'database' | 'world'>;
+type Examined = Omit<CheckContext, 'resolver' | 'dnsServers' | 'machine'>;
 
 /** Runs `work` with the context of its checks. */
 export async function withCheckContext<Result>(

@@ -15,7 +15,8 @@ export type DoctorThreadMessage = { ended: number } | { reports: readonly CheckR
 const send = (message: DoctorThreadMessage): void => parentPort!.postMessage(message);
 
 async function examine({ config, address }: DoctorThreadData): Promise<readonly CheckReport[]> {
-  const parts = { config, configProblems: [], domain: null, world: systemWorld };
+  // The service decides when a run is due (doctor/reports/doctor-watch.ts).
+  const parts = { config, configProblems: [], domain: null, isFresh: true, world: systemWorld };
   let ended = 0;
   const onEnd = (): void => send({ ended: ++ended });
   return withCheckedDatabase(address, (database) =>
