@@ -32,6 +32,9 @@ await build({
     // Inlined files would need `data:` in the policy of the pages.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // The editor of templates is one file, which only its screen loads. test/browser/dashboard.test.ts limits what the
+    // first screen loads.
+    chunkSizeWarningLimit: 700,
     rolldownOptions: {
       // Packages mark modules that run in a browser, which all do here.
       onwarn: (warning, warn) => warning.code === 'MODULE_LEVEL_DIRECTIVE' || warn(warning),

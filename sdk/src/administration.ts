@@ -83,6 +83,12 @@ export class Requests extends Resource {
 }
 
 export class Recipients extends Resource {
+  /** Lists recipients of stored emails, those with the newest email first. `q` is a part of an address. */
+  list(query: Query<'listRecipients'> = {}) {
+    const positionOf = ({ last_email_id: id }: { last_email_id: string }) => id;
+    return this.pages('listRecipients', { query, positionOf });
+  }
+
   /** Returns why an address gets no mail: its suppression, refused requests and the last reply. */
   get(address: string): Promise<Result<'getRecipient'>> {
     return this.transport.json('getRecipient', { path: { address } });

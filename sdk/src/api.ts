@@ -2265,6 +2265,15 @@ export type Recipient = {
   smtp: SmtpAnswer | null;
 };
 
+export type RecipientList = {
+  object: 'list';
+  data: RecipientSummary[];
+  /** True when the list continues in this direction. */
+  has_more: boolean;
+  /** The last email that was read, to pass as `after` when the list continues, even if `data` is empty. One call reads at most 2,000 emails. */
+  scanned_until: string | null;
+};
+
 export type RecipientLogEntry = {
   /** Time of the entry. */
   at: string;
@@ -2338,6 +2347,20 @@ export type RecipientOverview = {
   refused_requests: RefusedRequest[];
   /** Last reply or error about the address, or null without one. */
   last_reply: LastReply | null;
+};
+
+export type RecipientSummary = {
+  object: 'recipient_summary';
+  /** Address of the recipient. */
+  address: string;
+  /** Newest email to the address. */
+  last_email_id: string;
+  /** Time of the newest email. */
+  last_email_at: string;
+  /** Status of this recipient in the newest email. */
+  last_status: EmailStatus;
+  /** Reason of the suppression of the address, or null when it is not suppressed. */
+  suppression: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | null;
 };
 
 export type RecipientSuppressionChange = {
@@ -3712,6 +3735,19 @@ export type Operations = {
     body: undefined;
     result: RecipientLogList;
   };
+  /** List recipients */
+  listRecipients: {
+    query: {
+      /** Number of recipients after which a page ends. Recipients of one email are on the same page, so it may have up to 99 more. */
+      limit?: number | undefined;
+      /** Returns only recipients whose newest email is older than this one: `scanned_until` of the page before. */
+      after?: string | undefined;
+      /** Returns only addresses that contain this text, in any case. */
+      q?: string | undefined;
+    };
+    body: undefined;
+    result: RecipientList;
+  };
   /** Show a recipient */
   getRecipient: {
     query: Record<never, never>;
@@ -4490,6 +4526,7 @@ export const OPERATIONS = {
   getReceiptKey: ['GET', '/v1/receipt-key'],
   listEvents: ['GET', '/v1/events'],
   getRecipientLog: ['GET', '/v1/recipients/{address}/log'],
+  listRecipients: ['GET', '/v1/recipients'],
   getRecipient: ['GET', '/v1/recipients/{address}'],
   getStats: ['GET', '/v1/stats'],
   getQueue: ['GET', '/v1/queue'],

@@ -92,7 +92,7 @@ export const SUMMARY_COLUMNS = `email.id, email.environment, email.created_at as
  * The status of a row of `recipients` of `email`: `sending` while a worker has leased it, and `queued` after its
  * scheduled time. No statement stores these two.
  */
-const CURRENT_STATUS = `case when queue.holder is not null then 'sending'
+export const CURRENT_STATUS = `case when queue.holder is not null then 'sending'
                        when recipients.status <> 'scheduled' then recipients.status
                        when email.scheduled_at <= app_now() then 'queued'
                        else recipients.status end`;

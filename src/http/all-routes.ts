@@ -8,6 +8,7 @@ import { registerEmailInspectionRoutes } from '../emails/inspection/routes.ts';
 import { registerEvidenceRoutes } from '../emails/evidence/routes.ts';
 import { registerShareRoutes } from '../emails/share-routes.ts';
 import { registerEventRoutes } from '../events/routes.ts';
+import { registerRecipientListRoute } from '../emails/recipient/list-routes.ts';
 import { registerRecipientRoute } from '../emails/recipient/routes.ts';
 import { registerAddressLogRoute } from '../emails/address-log/routes.ts';
 import { registerStatsRoutes } from '../stats/routes.ts';
@@ -63,6 +64,7 @@ export function registerAllRoutes(
   registerEvidenceRoutes(app, services);
   registerEventRoutes(app, services);
   registerAddressLogRoute(app, services);
+  registerRecipientListRoute(app, services);
   registerRecipientRoute(app, services);
   registerStatsRoutes(app, services);
   registerSnoozeRoutes(app, services);

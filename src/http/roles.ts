@@ -24,6 +24,7 @@ const VIEWER_OPERATIONS = [
   'getEmailCaseFile',
   'listEvents',
   'getRecipientLog',
+  'listRecipients',
   'getRecipient',
   'getStats',
   'getQueue',

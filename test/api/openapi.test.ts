@@ -243,6 +243,7 @@ test('responses about emails, keys, domains and projects are as documented', asy
   const { body: drop } = await ask('dropQueue', {}, waiting);
   await ask('getQueue');
   await ask('getQueueProvider', { provider: 'google' });
+  await ask('listRecipients');
   await ask('getRecipient', { address: 'bounced+openapi@simulator.test' });
   await ask('getRecipientLog', { address: 'bounced+openapi@simulator.test' });
   await ask('undoQueueDrop', drop);

@@ -112,3 +112,76 @@ test('emails are found and counted by parts of an address, a reply and an id', a
   assert.deepEqual((await counted('to:+parts reply:550 server:nowhere')).statuses, {});
   assert.deepEqual((await counted('to:+parts reply:550')).statuses, { bounced: 1 });
 });
+
+type Listed = {
+  address: string;
+  last_email_id: string;
+  last_status: string;
+  suppression: string | null;
+};
+
+/** Returns the pages of the list, until its end. */
+async function pagesOf(query: string): Promise<Listed[][]> {
+  const pages: Listed[][] = [];
+  let place: string | null = null;
+  do {
+    const cursor: string = place === null ? '' : `&after=${place}`;
+    const { status, body, text } = await service.request('GET', `/v1/recipients?${query}${cursor}`);
+    assert.equal(status, 200, text);
+    pages.push(body.data);
+    place = body.scanned_until;
+    assert.equal(body.has_more, place !== null);
+  } while (place !== null);
+  return pages;
+}
+
+const addressesOf = (rows: readonly Listed[]) => rows.map(({ address }) => address);
+
+test('recipients are listed once, at their newest email, with its status and their suppression', async () => {
+  const first = await service.send({ to: 'ann@list.example', cc: 'Ben <ben@list.example>' });
+  await service.waitForStatus(first, 'delivered');
+  const id = await service.send({ to: 'ANN@list.example', subject: 'Again' });
+  await service.waitForStatus(id, 'delivered');
+  await owner.post(
+    '/v1/suppressions',
+    { address: 'ben@list.example', reason: 'complaint' },
+    inTest,
+  );
+  const [rows = []] = await pagesOf('q=@List.example');
+  const facts = rows.map(({ address, last_email_id, last_status, suppression }) => [
+    address.toLowerCase(),
+    last_email_id,
+    last_status,
+    suppression,
+  ]);
+  assert.deepEqual(facts, [
+    ['ann@list.example', id, 'delivered', null],
+    ['ben@list.example', first, 'delivered', 'complaint'],
+  ]);
+  const [some = []] = await pagesOf('q=nn@li');
+  assert.deepEqual(addressesOf(some), addressesOf(rows).slice(0, 1));
+  assert.deepEqual(await pagesOf('q=nobody-at-all'), [[]]);
+});
+
+test('later pages list no recipient again, and the recipients of one email stay together', async () => {
+  const to = (name: string): string => `${name}@pages.example`;
+  await service.send({ to: to('one'), subject: 'x' });
+  await service.send({ to: [to('two'), to('three'), to('four')], subject: 'x' });
+  await service.send({ to: to('one'), subject: 'x' });
+  await service.send({ to: to('five'), subject: 'x' });
+  const pages = (await pagesOf('q=@pages.example&limit=1')).map(addressesOf);
+  assert.deepEqual(pages.slice(0, 3), [
+    [to('five')],
+    [to('one')],
+    [to('two'), to('three'), to('four')],
+  ]);
+  assert.deepEqual(pages.slice(3).flat(), []);
+});
+
+test('a list of recipients has those of its environment only', async () => {
+  const live = (await owner.get('/v1/recipients', { ...inTest, 'letterhaus-environment': 'live' }))
+    .body;
+  assert.deepEqual(live.data, []);
+  const wrong = await service.request('GET', '/v1/recipients?after=nothing');
+  assert.equal(wrong.status, 422, wrong.text);
+});

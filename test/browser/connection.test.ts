@@ -10,11 +10,12 @@ import { startBrowser } from '../support/chromium.ts';
 import {
   assertAccessible,
   buildDashboard,
+  chooseForRow,
   goToLive,
   isOfEvents,
   openPage,
-  type OpenPage,
   signedIn,
+  type OpenPage,
 } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -243,7 +244,7 @@ test('of two members who change one API key, the second sees both versions befor
   await using open = await openSignedIn();
   const { page } = open;
   await goToLive(page, `${HOME}/api-keys`);
-  await page.getByRole('button', { name: 'Change Shop' }).click();
+  await chooseForRow(page, 'Shop', 'Change');
   const form = page.getByRole('dialog');
   await form.getByRole('textbox', { name: 'Name' }).fill('Shop of mine');
   const theirs = await owner.request('PATCH', `/v1/api-keys/${id}`, {

@@ -9,6 +9,7 @@ import {
   assertAccessible,
   assertGoodInAllThemes,
   buildDashboard,
+  chooseForRow,
   isOfEvents,
   takePage,
   visit,
@@ -266,7 +267,7 @@ test('screens are accessible and fit a phone, light and dark', async () => {
 });
 
 const WRITING =
-  /^(Add|Cancel|Check now|Create|Export|Import|Invite|Remove|Reschedule|Revoke|Role|Send|Share|Copy as curl)/;
+  /^(Add|Cancel|Check now|Create|Export|Import|Invite|Remove|Reschedule|Revoke|Role|Send|Share|Copy as curl|More actions for)/;
 
 /** Asserts that these buttons, and no others, change or reveal something. */
 async function assertOffered(page: Page, names: string[]): Promise<void> {
@@ -311,7 +312,7 @@ test('an invited member joins by the link, and has the rights of the role', asyn
   assert.equal(await links.getByRole('link', { name: 'Audit log' }).count(), 0);
 
   await open.page.reload();
-  await open.page.getByRole('button', { name: 'Change the role of Vera Viewer' }).click();
+  await chooseForRow(open.page, 'Vera Viewer', 'Change the role');
   await open.page.getByLabel('Access to').selectOption('some');
   await open.page.getByLabel(/^Role in /).selectOption('developer');
   await open.page.getByRole('button', { name: 'Change', exact: true }).click();
@@ -320,7 +321,7 @@ test('an invited member joins by the link, and has the rights of the role', asyn
   await page.goto(`${screens}/api-keys`);
   await page.getByText('First test key').filter({ visible: true }).first().waitFor();
   await visit(page, `${screens}/audit-log`, 'Your role is viewer.');
-  await open.page.getByRole('button', { name: 'Remove Vera Viewer' }).click();
+  await chooseForRow(open.page, 'Vera Viewer', 'Remove');
   await open.page.getByRole('button', { name: 'Remove', exact: true }).click();
   await open.page.getByText('vera@acme.test').waitFor({ state: 'detached' });
   await page.goto(HOME);

@@ -74,6 +74,36 @@ test('filters are chips with the number of matches, and statuses have counts', a
   assert.equal(await page.getByLabel('Search emails').inputValue(), 'simulator');
 });
 
+test('recipients are listed by their newest email, and found by a part of the address', async () => {
+  await service.send({ to: 'ida@harbour-list.example', subject: 'First' });
+  await service.send({ to: 'bounced+listed@simulator.test', subject: 'Second' });
+  await owner.post('/v1/suppressions', { address: 'olaf@harbour-list.example' }, inTest);
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(`${HOME}/emails`);
+  await page.getByRole('link', { name: 'Recipients', exact: true }).click();
+  const rows = page.getByRole('region', { name: 'Recipients' }).getByRole('row');
+  const bounced = rows.filter({ hasText: 'bounced+listed@simulator.test' });
+  await bounced.getByText('bounced', { exact: true }).waitFor();
+  await assertGoodInAllThemes(page);
+  await page.getByLabel('Find a part of an address').fill('bour-li');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/q=bour-li/);
+  await rows.filter({ hasText: 'bounced+listed' }).waitFor({ state: 'detached' });
+  const show = page.getByRole('navigation', { name: 'Show' });
+  await show.getByRole('link', { name: 'Suppressed' }).click();
+  await page.getByRole('heading', { name: 'No matching recipients' }).waitFor();
+  await page.getByLabel('Find an address').fill('olaf@harbour-list.example');
+  await page.keyboard.press('Enter');
+  await page.getByRole('link', { name: 'olaf@harbour-list.example' }).waitFor();
+  await show.getByRole('link', { name: 'Written to' }).click();
+  await page.getByRole('link', { name: 'Show olaf@harbour-list.example' }).click();
+  await page.getByRole('heading', { name: 'olaf@harbour-list.example' }).waitFor();
+  await page.getByRole('main').getByRole('link', { name: 'Recipients' }).click();
+  await rows.filter({ hasText: 'ida@harbour-list.example' }).waitFor();
+  assert.deepEqual(open.complaints, []);
+});
+
 test('one page explains a suppressed recipient and removes the suppression', async () => {
   const address = 'anneli.berg@fjordline.example';
   await service.send({ to: address, subject: 'Before it' });

@@ -4,7 +4,13 @@ import { readFile } from 'node:fs/promises';
 import { after, test } from 'node:test';
 import { ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
-import { assertGood, buildDashboard, signedIn, takePage } from '../support/dashboard.ts';
+import {
+  assertGood,
+  buildDashboard,
+  chooseForRow,
+  signedIn,
+  takePage,
+} from '../support/dashboard.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { startService } from '../support/service.ts';
 import { eventually } from '../support/wait.ts';
@@ -256,7 +262,7 @@ test('a key is made, shown once and works until it is revoked', async () => {
   assert.equal((await list()).status, 200);
   await page.getByRole('button', { name: 'Close' }).click();
   const limitTo = async (networks: string) => {
-    await page.getByRole('button', { name: 'Change Shop' }).click();
+    await chooseForRow(page, 'Shop', 'Change');
     await page.getByLabel('Used only from networks').fill(networks);
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('dialog').waitFor({ state: 'detached' });
@@ -266,11 +272,11 @@ test('a key is made, shown once and works until it is revoked', async () => {
   assert.equal((await list()).status, 403);
   await limitTo('');
   assert.equal((await list()).status, 200);
-  await page.getByRole('button', { name: 'Revoke Shop' }).click();
+  await chooseForRow(page, 'Shop', 'Revoke');
   await page.getByRole('button', { name: 'Revoke', exact: true }).click();
   // Behind an open dialog nothing has a role.
   await page.getByRole('dialog').waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: 'Revoke Shop' }).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'More actions for Shop' }).waitFor({ state: 'detached' });
   assert.equal((await list()).status, 401);
   assert.equal((await page.content()).includes(key), false);
 });

@@ -25,6 +25,7 @@ export const ENDPOINTS = `
   GET /v1/emails/{id}/attachments/{number}
   GET /v1/emails/{id}/webhook-deliveries
   GET /v1/events
+  GET /v1/recipients
   GET /v1/recipients/{address}
   GET /v1/recipients/{address}/log
   GET /v1/stats

@@ -126,6 +126,12 @@ export async function visit(page: Page, address: string, shown: string | Locator
   await content.filter({ visible: true }).first().waitFor();
 }
 
+/** Chooses an action behind "…" of a row. */
+export async function chooseForRow(page: Page, row: string, action: string): Promise<void> {
+  await page.getByRole('button', { name: `More actions for ${row}` }).click();
+  await page.getByRole('menuitem', { name: action }).click();
+}
+
 /** Returns whether the URL is the event stream of an open page. */
 export function isOfEvents(one: { url(): string }): boolean {
   return one.url().includes('/v1/events?');

@@ -1,6 +1,7 @@
 /** Statements of lists and searches of emails, for statements.ts. */
 import { type EmailFilter, listEmails, NO_FILTER } from '../../src/emails/list/email-list-store.ts';
 import { countEmails } from '../../src/emails/list/email-counts-store.ts';
+import { listRecipients } from '../../src/emails/recipient/recipient-list-store.ts';
 import { findLastReply } from '../../src/emails/recipient/recipient-store.ts';
 import { findRefusedRequests } from '../../src/requests/request-store.ts';
 import { findChanges } from '../../src/accounts/audit/audit-store.ts';
@@ -71,5 +72,16 @@ export const LIST_EXERCISES: readonly Exercise[] = [
   },
   // The newest hundred emails to the address, which gets many.
   { what: 'a recipient', asks: 200, run: readRecipient },
+  {
+    what: 'recipients by their newest email',
+    asks: 200,
+    run: ({ db, sender }) => listRecipients(db, sender, { part: null, after: null, limit: 20 }),
+  },
+  {
+    what: 'recipients by a part of an address, older',
+    asks: SCANNED,
+    run: ({ db, sender, someEmailId }) =>
+      listRecipients(db, sender, { part: 'customers7', after: someEmailId, limit: 20 }),
+  },
   { what: 'make blocks for searches', asks: 1_000, run: makeBlocks },
 ];

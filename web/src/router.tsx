@@ -165,6 +165,13 @@ const testInboxEmail = createRoute({
   ),
 });
 
+const recipients = createRoute({
+  getParentRoute: () => scoped,
+  path: '/recipients',
+  validateSearch: texts('q', 'show'),
+  component: screen(() => import('./features/recipients/recipients.tsx'), 'RecipientsScreen'),
+});
+
 const recipient = createRoute({
   getParentRoute: () => scoped,
   path: '/recipients/$address',
@@ -297,6 +304,7 @@ const settings = createRoute({
 const screens = [
   overview,
   emails.addChildren([email]),
+  recipients,
   recipient,
   testInbox.addChildren([testInboxEmail]),
   templates,

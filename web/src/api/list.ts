@@ -11,7 +11,8 @@ import {
 } from './operations.ts';
 import { useApi } from './scope.ts';
 
-type Page<Item> = { data: Item[]; has_more: boolean };
+/** `scanned_until`: how far a search has read, when it stopped before the page was full. */
+type Page<Item> = { data: Item[]; has_more: boolean; scanned_until?: string | null };
 
 const PAGE = 50;
 const REFRESH_MS = 3_000;
@@ -37,9 +38,9 @@ export function useList<Id extends ListId>(id: Id, options: Options<Id> = {}) {
     refetchInterval: ({ state }) =>
       state.data?.pages.some(({ data }) => data.some(isUnderWay)) ? REFRESH_MS : false,
     initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ data, has_more: hasMore }) => {
+    getNextPageParam: ({ data, has_more: hasMore, scanned_until: scanned }) => {
       const last = data.at(-1);
-      return hasMore && last !== undefined ? cursor(last) : undefined;
+      return hasMore ? (scanned ?? (last && cursor(last))) : undefined;
     },
   });
   return { ...list, rows: list.data?.pages.flatMap((page) => page.data) ?? [] };

@@ -1,6 +1,7 @@
 /** The screens in the order of the navigation. */
 import {
   ArrowLeftRight,
+  AtSign,
   Ban,
   ChartNoAxesColumn,
   FileText,
@@ -33,6 +34,7 @@ type Path =
   | '/domains'
   | '/api-keys'
   | '/webhooks'
+  | '/recipients'
   | '/suppressions'
   | '/members'
   | '/audit-log'
@@ -89,6 +91,14 @@ const SCREENS: readonly ScreenLink[] = [
     icon: Inbox,
     letter: 'i',
     handbook: 'sending#test-addresses',
+  },
+  {
+    to: '/$project/$environment/recipients',
+    label: 'Recipients',
+    group: 'Observe',
+    icon: AtSign,
+    letter: 'r',
+    handbook: 'dashboard',
   },
   {
     to: '/$project/$environment/suppressions',

@@ -1,3 +1,4 @@
+/** Tables. On a desk they have columns; on a phone each row folds into two lines, and nothing scrolls sideways. */
 import type { ReactNode } from 'react';
 import { Button } from './button.tsx';
 import { Problem, RowsSkeleton } from './states.tsx';
@@ -8,6 +9,10 @@ export type Column<Row> = {
   /** Hidden on a phone. */
   isWide?: true;
   isNumber?: true;
+  /** On a phone beside the name. */
+  isState?: true;
+  /** On a phone without its title, because the value tells what it is. */
+  isPlain?: true;
   /** As wide as its content, under a title that only screen readers have. */
   isNarrow?: true;
   /** For example when the role permits none of its actions. */
@@ -21,10 +26,26 @@ type Props<Row> = {
   keyOf: (row: Row) => string;
 };
 
+/** On a phone a row is two lines: the first column with the state and the actions, and what is left below. */
+const ROW =
+  'border-t border-line hover:bg-hover max-md:flex max-md:flex-wrap max-md:items-center max-md:gap-x-3 max-md:gap-y-0.5 max-md:px-(--page-x) max-md:py-2.5 max-md:first:border-t-0 max-md:after:order-1 max-md:after:w-full';
+const CELL =
+  'px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden';
+const IN_FIRST_LINE = 'max-md:shrink-0';
+const NAME = 'max-md:min-w-0 max-md:flex-1 max-md:font-medium';
+/** Its title stands before it, where no head of a column tells what it is. */
+const BELOW =
+  'max-md:order-2 max-md:min-w-0 max-md:text-muted max-md:data-title:before:mr-1.5 max-md:data-title:before:text-xs max-md:data-title:before:content-[attr(data-title)]';
+
+function lookOf<Row>({ title, isWide, isNumber, isNarrow, isState }: Column<Row>, index: number) {
+  const place = index === 0 ? NAME : isState || isNarrow || title === '' ? IN_FIRST_LINE : BELOW;
+  const align = isNumber ? 'md:text-right tabular-nums' : 'text-left';
+  return `${CELL} ${place} ${align} ${isNarrow ? 'w-8' : ''} ${isWide ? 'max-md:hidden' : ''}`;
+}
+
 export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): ReactNode {
   const columns = all.filter(({ isHidden }) => !isHidden);
-  const look = ({ isWide, isNumber, isNarrow }: Column<Row>): string =>
-    `h-row px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) ${isNarrow ? 'w-8' : ''} ${isNumber ? 'text-right tabular-nums' : 'text-left'} ${isWide ? 'max-md:hidden' : ''}`;
+  const named = columns.findIndex(({ isNarrow, isState }) => !isNarrow && !isState);
   return (
     <div
       className="relative shrink-0 overflow-x-auto"
@@ -32,14 +53,16 @@ export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): Re
       role="region"
       aria-label={label}
     >
-      <table className="w-full text-sm">
-        <thead>
-          <tr className="text-xs text-muted">
-            {columns.map((column) => (
+      {/* Roles, because a browser may not take what is laid out as lines for a table. */}
+      <table role="table" className="w-full text-sm max-md:block">
+        <thead role="rowgroup" className="max-md:sr-only">
+          <tr role="row" className="text-xs text-muted">
+            {columns.map((column, index) => (
               <th
                 key={column.title}
+                role="columnheader"
                 scope="col"
-                className={`${look(column)} h-8.5! font-medium whitespace-nowrap`}
+                className={`${lookOf(column, index - named)} h-8.5! font-medium whitespace-nowrap`}
               >
                 {column.title === '' || column.isNarrow ? (
                   <span className="sr-only">{column.title || 'Actions'}</span>
@@ -50,11 +73,16 @@ export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): Re
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup" className="max-md:block">
           {rows.map((row) => (
-            <tr key={keyOf(row)} className="border-t border-line hover:bg-hover">
-              {columns.map((column) => (
-                <td key={column.title} className={look(column)}>
+            <tr key={keyOf(row)} role="row" className={ROW}>
+              {columns.map((column, index) => (
+                <td
+                  key={column.title}
+                  role="cell"
+                  data-title={column.isPlain ? undefined : column.title}
+                  className={lookOf(column, index - named)}
+                >
                   {column.cell(row)}
                 </td>
               ))}

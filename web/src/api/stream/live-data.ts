@@ -20,13 +20,13 @@ const FIGURES_FIRST_MS = 1_000;
 /** Milliseconds of traffic for each request that reads figures. All requests together are fewer than one in 5 s. */
 const FIGURE_MS = 7_500;
 
-/** Reads that count what emails do. */
-const FIGURES: readonly ReadId[] = ['getStats', 'getQueue'];
+/** Reads that every email changes. */
+const FIGURES: readonly ReadId[] = ['getStats', 'getQueue', 'listRecipients'];
 
 /** The reads that events of a kind change, by the first word of their types. */
 const READS_OF_KIND: Readonly<Record<string, readonly ReadId[]>> = {
   domain: ['listDomains'],
-  suppression: ['listSuppressions'],
+  suppression: ['listSuppressions', 'listRecipients'],
   webhook: ['listWebhooks'],
   project: ['listProjects', 'listDomains', 'listOperatorConditions'],
 };

@@ -1,6 +1,6 @@
 /** The API keys of a project and environment, and whom each admits. A new key is shown once. */
 import { useQuery } from '@tanstack/react-query';
-import { KeyRound, Plus, TriangleAlert } from 'lucide-react';
+import { KeyRound, Pencil, Plus, RotateCw, Trash2, TriangleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { ApiKey } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
@@ -15,6 +15,7 @@ import { useCreating } from '../../ui/creating.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { chosenOf, Field, textOf } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
+import { MoreMenu } from '../../ui/more-menu.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Select } from '../../ui/select.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
@@ -132,7 +133,7 @@ function KeyTable(props: {
           },
           {
             title: 'Permission',
-            isWide: true,
+            isPlain: true,
             cell: (key) => <PermissionCell apiKey={key} />,
           },
           {
@@ -146,8 +147,8 @@ function KeyTable(props: {
             isNumber: true,
             isHidden: !may('revokeApiKey'),
             cell: (key) => (
-              <KeyButtons
-                apiKey={key}
+              <KeyMenu
+                name={key.name}
                 onChange={() => onChange(key)}
                 onRotate={() => onRotate(key)}
                 onRevoke={() => onRevoke([key])}
@@ -179,25 +180,22 @@ function permissionOf({ permission, domain }: ApiKey): string {
   return domain === null ? words : `${words}, ${domain}`;
 }
 
-function KeyButtons(props: {
-  apiKey: ApiKey;
+function KeyMenu(props: {
+  name: string;
   onChange: () => void;
   onRotate: () => void;
   onRevoke: () => void;
 }): ReactNode {
-  const { name } = props.apiKey;
   return (
-    <span className="flex flex-wrap justify-end gap-2">
-      <Button size="small" aria-label={`Rotate ${name}`} onClick={props.onRotate}>
-        Rotate
-      </Button>
-      <Button size="small" aria-label={`Change ${name}`} onClick={props.onChange}>
-        Change
-      </Button>
-      <Button size="small" look="danger" aria-label={`Revoke ${name}`} onClick={props.onRevoke}>
-        Revoke
-      </Button>
-    </span>
+    <MoreMenu
+      label={`More actions for ${props.name}`}
+      size="small"
+      items={[
+        { label: 'Change', icon: Pencil, onChoose: props.onChange },
+        { label: 'Rotate', icon: RotateCw, onChoose: props.onRotate },
+        { label: 'Revoke', icon: Trash2, isDestructive: true, onChoose: props.onRevoke },
+      ]}
+    />
   );
 }
 

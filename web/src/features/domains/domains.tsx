@@ -97,16 +97,14 @@ function DomainTable({
             </Link>
           ),
         },
-        { title: 'Status', cell: (domain) => <DomainMark {...domain} /> },
+        { title: 'Status', isState: true, cell: (domain) => <DomainMark {...domain} /> },
         {
           title: 'Records',
-          isWide: true,
           cell: (domain) => <RecordsFound domain={domain} />,
         },
         {
           title: 'Checked',
           isNumber: true,
-          isWide: true,
           cell: ({ checked_at: at }) => (at === null ? '–' : <Time at={at} />),
         },
       ]}

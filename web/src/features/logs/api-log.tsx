@@ -103,17 +103,21 @@ function RequestTable(props: {
       list={list}
       keyOf={(one) => one.id}
       columns={[
-        { title: 'Status', cell: ({ status }) => <StatusOf status={status} /> },
+        { title: 'Status', isState: true, cell: ({ status }) => <StatusOf status={status} /> },
         {
           title: 'Request',
           cell: (one) => <What request={one} onOpen={() => show({ id: one.id })} />,
         },
         {
           title: 'By',
-          isWide: true,
           cell: ({ actor }) => <Actor actor={actor} onChoose={(key_id) => show({ key_id })} />,
         },
-        { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
+        {
+          title: 'When',
+          isNumber: true,
+          isPlain: true,
+          cell: ({ created_at: at }) => <Time at={at} />,
+        },
       ]}
       empty={
         <Empty title="No requests" icon={ArrowLeftRight}>

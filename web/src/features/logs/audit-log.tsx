@@ -69,13 +69,22 @@ function Entries(): ReactNode {
               keyOf={({ id }) => id}
               columns={[
                 { title: 'Who', cell: (event) => <Who event={event} /> },
-                { title: 'What', cell: (event) => <What event={event} projects={projects} /> },
+                {
+                  title: 'What',
+                  isPlain: true,
+                  cell: (event) => <What event={event} projects={projects} />,
+                },
                 {
                   title: 'From',
                   isWide: true,
                   cell: ({ network }) => <span className="font-mono text-xs">{network}</span>,
                 },
-                { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
+                {
+                  title: 'When',
+                  isNumber: true,
+                  isState: true,
+                  cell: ({ created_at: at }) => <Time at={at} />,
+                },
               ]}
               empty={
                 <Empty title={isFiltered ? 'No such changes' : 'No changes yet'} icon={ScrollText}>

@@ -1,6 +1,6 @@
 /** The members of this installation with their roles, and open invitations. */
 import { useQuery } from '@tanstack/react-query';
-import { UserPlus, Users } from 'lucide-react';
+import { ShieldUser, UserMinus, UserPlus, Users } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Invitation, InvitationWithLink, Member } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
@@ -12,6 +12,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
+import { MoreMenu } from '../../ui/more-menu.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable, Table } from '../../ui/table.tsx';
@@ -64,10 +65,9 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
             </>
           ),
         },
-        { title: 'Role', cell: (member) => rightsInWords(member, projects) },
+        { title: 'Role', isPlain: true, cell: (member) => rightsInWords(member, projects) },
         {
           title: 'Last signed in',
-          isWide: true,
           cell: ({ last_signed_in_at: at }) => (at === null ? 'never' : <Time at={at} />),
         },
         {
@@ -77,23 +77,23 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
           cell: (member) =>
             member.id !== session?.member.id &&
             (member.role !== 'owner' || own === 'owner') && (
-              <span className="inline-flex gap-2">
-                <Button
-                  size="small"
-                  aria-label={`Change the role of ${member.name}`}
-                  onClick={() => onAsk({ kind: 'role', member })}
-                >
-                  Role
-                </Button>
-                <Button
-                  size="small"
-                  look="danger"
-                  aria-label={`Remove ${member.name}`}
-                  onClick={() => onAsk({ kind: 'remove', member })}
-                >
-                  Remove
-                </Button>
-              </span>
+              <MoreMenu
+                label={`More actions for ${member.name}`}
+                size="small"
+                items={[
+                  {
+                    label: 'Change the role',
+                    icon: ShieldUser,
+                    onChoose: () => onAsk({ kind: 'role', member }),
+                  },
+                  {
+                    label: 'Remove',
+                    icon: UserMinus,
+                    isDestructive: true,
+                    onChoose: () => onAsk({ kind: 'remove', member }),
+                  },
+                ]}
+              />
             ),
         },
       ]}
@@ -169,8 +169,12 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
               title: 'Address',
               cell: ({ email }) => <span className="font-mono text-xs break-all">{email}</span>,
             },
-            { title: 'Role', cell: (invitation) => rightsInWords(invitation, projects) },
-            { title: 'Expires', isWide: true, cell: ({ expires_at: at }) => <Time at={at} /> },
+            {
+              title: 'Role',
+              isPlain: true,
+              cell: (invitation) => rightsInWords(invitation, projects),
+            },
+            { title: 'Expires', cell: ({ expires_at: at }) => <Time at={at} /> },
             {
               title: '',
               isNumber: true,

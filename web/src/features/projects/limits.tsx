@@ -80,10 +80,10 @@ function LimitTable(props: {
       columns={[
         {
           title: 'Resource',
-          cell: ({ what }) => <span className="first-letter:uppercase">{what}</span>,
+          cell: ({ what }) => <span className="block first-letter:uppercase">{what}</span>,
         },
-        { title: 'Limit', cell: ({ limit }) => limit },
-        { title: 'Usage', cell: ({ now }) => now },
+        { title: 'Limit', isPlain: true, cell: ({ limit }) => limit },
+        { title: 'Usage', isPlain: true, cell: ({ now }) => now },
         {
           title: 'Set by',
           isWide: true,

@@ -112,6 +112,7 @@ function Replies({ replies }: { replies: QueueProvider['answers'] }): ReactNode 
               },
               {
                 title: 'To',
+                isPlain: true,
                 cell: ({ email_id: id, recipient }) => (
                   <Link
                     to="/$project/$environment/emails/$id"
@@ -128,7 +129,7 @@ function Replies({ replies }: { replies: QueueProvider['answers'] }): ReactNode 
                 cell: ({ mx }) => <span className="font-mono text-xs break-all">{mx ?? '–'}</span>,
               },
               { title: 'Attempts', isNumber: true, isWide: true, cell: ({ attempts }) => attempts },
-              { title: 'Time', isNumber: true, cell: ({ at }) => <Time at={at} /> },
+              { title: 'Time', isNumber: true, isState: true, cell: ({ at }) => <Time at={at} /> },
             ]}
           />
         )
@@ -153,7 +154,12 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
             keyOf={({ name }) => name}
             columns={[
               { title: 'Setting', cell: (setting) => nameOf(setting) },
-              { title: 'Value', isNumber: true, cell: ({ value }) => value ?? 'no limit' },
+              {
+                title: 'Value',
+                isNumber: true,
+                isState: true,
+                cell: ({ value }) => value ?? 'no limit',
+              },
               { title: 'Set by', cell: (setting) => sourceOf(setting) },
               {
                 title: 'Key in LETTERHAUS_SHAPING',

@@ -203,13 +203,13 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
                   from={ROUTE}
                   search={(all) => ({ ...all, provider: row.provider })}
                   title={row.provider}
-                  className="link block max-w-28 truncate sm:max-w-64"
+                  className="link block truncate md:max-w-64"
                 >
                   {row.provider}
                 </Link>
               ),
             },
-            { title: 'State', cell: (row) => <StateMark row={row} /> },
+            { title: 'State', isState: true, cell: (row) => <StateMark row={row} /> },
             {
               title: 'Current limit',
               isWide: true,
@@ -257,13 +257,11 @@ function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
     {
       title: 'Oldest due',
       isNumber: true,
-      isWide: true,
       cell: ({ oldest_due_at: at }) => <MaybeTime at={at} />,
     },
     {
       title: 'Next',
       isNumber: true,
-      isWide: true,
       cell: ({ next_due_at: at }) => <MaybeTime at={at} />,
     },
   ];
@@ -287,7 +285,7 @@ function Projects({ queue }: { queue: Queue }): ReactNode {
                 </Link>
               ),
             },
-            { title: 'Environment', cell: ({ environment }) => environment },
+            { title: 'Environment', isState: true, cell: ({ environment }) => environment },
             ...numbers<Queue['projects'][number]>(queue.is_estimate),
           ]}
         />

@@ -71,7 +71,11 @@ function Head(props: {
       <PageHead
         title={address}
         about={about}
-        crumb={<Crumb {...emails}>Emails</Crumb>}
+        crumb={
+          <Crumb to="/$project/$environment/recipients" params={scope}>
+            Recipients
+          </Crumb>
+        }
         more={[
           { label: 'Copy the address', icon: Copy, onChoose: () => void copyText(address) },
           { label: 'Show in the list of emails', icon: Mail, onChoose: showEmails },

@@ -213,6 +213,7 @@ function Blocks(): ReactNode {
             { title: 'Provider', cell: ({ provider }) => provider },
             {
               title: 'Refuses',
+              isPlain: true,
               cell: ({ subject, reply }) => (
                 <span className="break-words">
                   {subject}
@@ -222,12 +223,10 @@ function Blocks(): ReactNode {
             },
             {
               title: 'Since',
-              isWide: true,
               cell: ({ since }) => (since === null ? '–' : <Time at={since} />),
             },
             {
               title: 'Next try',
-              isWide: true,
               isNumber: true,
               cell: ({ next_probe_in_s: seconds }) =>
                 seconds === null ? 'under way' : `in ${inWords(seconds)}`,
@@ -275,8 +274,12 @@ function TlsFailures(): ReactNode {
           keyOf={({ day, domain, policy, result }) => `${day} ${domain} ${policy} ${result}`}
           columns={[
             { title: 'Day', cell: ({ day }) => day },
-            { title: 'Domain', cell: ({ domain }) => <span className="break-all">{domain}</span> },
-            { title: 'Result', cell: ({ result }) => result },
+            {
+              title: 'Domain',
+              isPlain: true,
+              cell: ({ domain }) => <span className="break-all">{domain}</span>,
+            },
+            { title: 'Result', isPlain: true, cell: ({ result }) => result },
             {
               title: 'Sessions',
               isNumber: true,

@@ -94,7 +94,7 @@ function PasskeyTable(props: { rows: Passkey[]; onRemove: (one: Passkey) => void
       keyOf={({ id }) => id}
       columns={[
         { title: 'Name', cell: ({ name }) => <span className="break-words">{name}</span> },
-        { title: 'Added', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
+        { title: 'Added', cell: ({ created_at: at }) => <Time at={at} /> },
         {
           title: 'Last used',
           cell: ({ last_used_at: at }) => (at === null ? 'never' : <Time at={at} />),

@@ -170,7 +170,6 @@ function SessionTable(props: { rows: OwnSession[]; onEnd: (id: string) => void }
         },
         {
           title: 'Signed in',
-          isWide: true,
           cell: ({ created_at: at }) => <Time at={at} />,
         },
         { title: 'Last used', cell: ({ last_used_at: at }) => <Time at={at} /> },

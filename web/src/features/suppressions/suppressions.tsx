@@ -1,18 +1,6 @@
 /** The suppression list: search, add, remove, import and export. */
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import {
-  Ban,
-  BellOff,
-  CornerUpLeft,
-  Download,
-  Flag,
-  type LucideIcon,
-  Plus,
-  Search,
-  SearchX,
-  Upload,
-  UserRound,
-} from 'lucide-react';
+import { Ban, Download, Plus, Search, SearchX, Upload } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Suppression, SuppressionImport } from '../../../../sdk/src/api.ts';
 import { call, respond } from '../../api/client.ts';
@@ -24,25 +12,18 @@ import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { forEachChosen, useSelection } from '../../ui/bulk.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { Chip } from '../../ui/chip.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, INPUT, textOf } from '../../ui/field.tsx';
 import { FileField } from '../../ui/file-field.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { RecipientLink } from '../../ui/recipient-link.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
+import { SuppressionMark } from '../../ui/suppression-mark.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import type { Tone } from '../../ui/tone.ts';
 import { useOfferUndo } from '../../ui/undo.tsx';
 
 const ROUTE = '/$project/$environment/suppressions';
-const REASONS: Readonly<Record<Suppression['reason'], string>> = {
-  hard_bounce: 'hard bounce',
-  complaint: 'spam complaint',
-  unsubscribe: 'unsubscribed',
-  manual: 'added manually',
-};
 
 type Open =
   | { kind: 'add' }
@@ -51,20 +32,10 @@ type Open =
   | { kind: 'remove_many' }
   | null;
 
-const REASON_LOOKS: Readonly<Record<Suppression['reason'], readonly [Tone, LucideIcon]>> = {
-  hard_bounce: ['bad', CornerUpLeft],
-  complaint: ['spam', Flag],
-  unsubscribe: ['quiet', BellOff],
-  manual: ['quiet', UserRound],
-};
-
 function ReasonMark({ row: { reason, simulated } }: { row: Suppression }): ReactNode {
-  const [tone, icon] = REASON_LOOKS[reason];
   return (
     <>
-      <Chip tone={tone} icon={icon}>
-        {REASONS[reason]}
-      </Chip>
+      <SuppressionMark reason={reason} />
       {simulated && (
         <span className="block text-xs text-muted">simulated: emails are still sent</span>
       )}
@@ -181,8 +152,8 @@ function SuppressionTable(props: {
               <RecipientLink address={row.address} className="font-mono text-xs break-all" />
             ),
           },
-          { title: 'Reason', cell: (row) => <ReasonMark row={row} /> },
-          { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
+          { title: 'Reason', isPlain: true, cell: (row) => <ReasonMark row={row} /> },
+          { title: 'Since', cell: ({ created_at: at }) => <Time at={at} /> },
           {
             title: '',
             isNumber: true,

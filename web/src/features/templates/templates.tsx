@@ -83,11 +83,14 @@ function TemplateTable(props: {
         },
         {
           title: 'Alias',
-          isWide: true,
           cell: ({ alias }) =>
             alias === null ? '–' : <code className="font-mono text-xs">{alias}</code>,
         },
-        { title: 'Published', cell: (template) => <TemplateMark template={template} /> },
+        {
+          title: 'Published',
+          isState: true,
+          cell: (template) => <TemplateMark template={template} />,
+        },
         {
           title: 'Updated',
           isNumber: true,

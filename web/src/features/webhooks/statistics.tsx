@@ -169,7 +169,7 @@ export function FailuresCard(props: {
           rows={failures}
           keyOf={({ delivery_id: id }) => id}
           columns={[
-            { title: 'Code', cell: (group) => <CodeChip attempt={group} /> },
+            { title: 'Code', isState: true, cell: (group) => <CodeChip attempt={group} /> },
             {
               title: 'First line of the response',
               cell: (group) => (
@@ -191,7 +191,6 @@ export function FailuresCard(props: {
             {
               title: 'Attempts',
               isNumber: true,
-              isWide: true,
               cell: (group) => group.attempts.toLocaleString(),
             },
             {

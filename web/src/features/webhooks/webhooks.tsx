@@ -69,10 +69,10 @@ function WebhookList({ list, add }: { list: List; add: ReactNode }): ReactNode {
       keyOf={({ id }) => id}
       columns={[
         { title: 'URL', cell: (webhook) => <Url webhook={webhook} /> },
-        { title: 'State', cell: (webhook) => <WebhookMark webhook={webhook} /> },
+        { title: 'State', isState: true, cell: (webhook) => <WebhookMark webhook={webhook} /> },
         {
           title: 'Last failure',
-          isWide: true,
+          isPlain: true,
           cell: (webhook) => <LastFailure webhook={webhook} />,
         },
         {

@@ -93,6 +93,7 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
     { title, cell: ({ total }) => <Value total={total} {...context} /> },
     {
       title: 'State',
+      isState: true,
       isHidden: !isProvider,
       cell: ({ total }) => {
         const row = providerOf(total.value);
