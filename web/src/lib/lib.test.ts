@@ -5,6 +5,7 @@ import { noteServerTime, serverNowMs } from './clock.ts';
 import { csvOf } from './csv.ts';
 import { count, megabytes, recipients, sizeInWords } from './numbers.ts';
 import { inWords, relativeTime } from './time.ts';
+import { asSentence } from './words.ts';
 
 test('a time is shown in the largest unit that fits', () => {
   const shown = [0.25, 1.44, 12, 90, 7_200, 200_000].map(inWords);
@@ -33,6 +34,11 @@ test('an estimate is rounded to two digits, a count is not', () => {
   assert.deepEqual([recipients(1), recipients(2)], ['1 recipient', '2 recipients']);
   assert.deepEqual([512, 49_152, 1_572_864].map(sizeInWords), ['512 B', '48 KB', '1.5 MB']);
   assert.equal(megabytes(1), '1 MB');
+});
+
+test('a finding is shown as a sentence, and a host that it begins with is not changed', () => {
+  assert.equal(asSentence('there is no MX record: add it'), 'There is no MX record: add it.');
+  assert.equal(asSentence('send.acme.com has no MX.'), 'send.acme.com has no MX.');
 });
 
 test('no cell of a CSV file is computed as a formula', () => {

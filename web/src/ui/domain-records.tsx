@@ -7,6 +7,7 @@ import type { ReactNode } from 'react';
 import type { Domain, DomainRecord } from '../../../sdk/src/api.ts';
 import { mergeSpf } from '../../../src/core/dns/spf-merge.ts';
 import { DNS_PANELS, fieldsFor, type PanelFields } from '../lib/dns-panels.ts';
+import { asSentence } from '../lib/words.ts';
 import { Chip } from './chip.tsx';
 import { CopyButton } from './copy.tsx';
 import type { Tone } from './tone.ts';
@@ -66,7 +67,7 @@ export function DomainRecords(props: {
               <Part label="Priority" text={String(row.fields.priority)} of={row.purpose} />
             )}
             {row.problem !== null && (
-              <p className="pt-1 break-words text-bad first-letter:uppercase">{row.problem}</p>
+              <p className="pt-1 break-words text-bad">{asSentence(row.problem)}</p>
             )}
           </div>
           <p className="md:text-right">

@@ -39,8 +39,8 @@ export function DomainSettings({ domain }: { domain: Domain }): ReactNode {
         <dd>{TLS.find(([name]) => name === domain.tls)?.[1]}</dd>
         <dt className="text-muted">Tracking</dt>
         <dd className="first-letter:uppercase">{tracked || 'off'}</dd>
-        <dt className="text-muted">DKIM key</dt>
-        <dd className="break-all">{domain.dkim.selector}</dd>
+        <dt className="text-muted">DKIM selector</dt>
+        <dd className="font-mono text-xs leading-5 break-all">{domain.dkim.selector}</dd>
       </dl>
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title={`Settings of ${domain.name}`}>
         <SettingsForm domain={domain} onDone={() => setOpen(false)} />

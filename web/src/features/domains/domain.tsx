@@ -20,7 +20,9 @@ import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
+import { asSentence } from '../../lib/words.ts';
 import { DomainSettings } from './domain-settings.tsx';
+import { DomainVerdict } from './domain-verdict.tsx';
 import { DomainMark } from './domains.tsx';
 import { zoneFileOf } from './zone-file.ts';
 
@@ -77,6 +79,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
   const [isRemoving, setRemoving] = useState(false);
   const rotation = useRotation(domain, run);
   const may = useMay();
+  const hasDmarc = domain.environment === 'live' && domain.verified_at !== null;
   return (
     <>
       <PageHead
@@ -87,7 +90,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
             <DomainMark {...domain} />
             {domain.checked_at && (
               <span>
-                checked <Time at={domain.checked_at} />
+                Checked <Time at={domain.checked_at} />
               </span>
             )}
           </span>
@@ -95,7 +98,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
         primary={
           <Allowed to="verifyDomain">
             <Button
-              look="primary"
+              look={domain.status === 'verified' ? 'plain' : 'primary'}
               disabled={check.isRunning}
               onClick={() => void run('verifyDomain')}
             >
@@ -120,9 +123,10 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
             <p role="alert">{check.failure}</p>
           </Verdict>
         )}
+        <DomainVerdict domain={domain} />
         <Records domain={domain} isChecking={check.isRunning} />
-        {domain.advice.length > 0 && <Advice advice={domain.advice} />}
-        {domain.environment === 'live' && domain.verified_at !== null && <Dmarc id={domain.id} />}
+        <Advice advice={domain.advice.filter((one) => !(hasDmarc && isAbsentDmarc(one)))} />
+        {hasDmarc && <Dmarc id={domain.id} />}
         <DomainSettings domain={domain} />
       </PageBody>
       <Dialog
@@ -153,7 +157,7 @@ function Records({ domain, isChecking }: { domain: Domain; isChecking: boolean }
   return (
     <Card
       title="DNS records"
-      about={`Publish them at the DNS provider of ${domain.name}.`}
+      about="Publish them where the DNS of the domain is managed."
       actions={
         <Button
           size="small"
@@ -176,7 +180,7 @@ function Records({ domain, isChecking }: { domain: Domain; isChecking: boolean }
 }
 
 const LOOKS = {
-  not_started: ['none', 'not checked yet'],
+  not_started: ['none', 'not checked'],
   verified: ['good', 'found'],
   missing: ['bad', 'missing'],
   mismatch: ['bad', 'different'],
@@ -194,6 +198,7 @@ function Record(props: { record: DomainRecord; isChecking: boolean }): ReactNode
         <span className="text-muted">
           {[
             record.type !== record.record && record.type,
+            algorithmOf(record),
             !record.required && !record.key && 'optional',
             record.key && `${record.key} key`,
           ]
@@ -210,9 +215,19 @@ function Record(props: { record: DomainRecord; isChecking: boolean }): ReactNode
         {record.status !== 'verified' &&
           record.found.map((found) => <Part key={found} name="Found" text={found} isWrong />)}
       </dl>
-      {record.problem && <p className="mt-1.5 text-sm text-bad">{record.problem}</p>}
+      {record.problem && (
+        <p className="mt-1.5 max-w-prose text-sm break-words text-bad">
+          {asSentence(record.problem)}
+        </p>
+      )}
     </section>
   );
+}
+
+/** Tells the two DKIM records apart. */
+function algorithmOf({ record, value, key }: DomainRecord): string | null {
+  if (record !== 'DKIM' || key) return null;
+  return value.includes('k=ed25519') ? 'Ed25519' : 'RSA';
 }
 
 function Part(props: { name: string; text: string; isWrong?: boolean }): ReactNode {
@@ -220,10 +235,10 @@ function Part(props: { name: string; text: string; isWrong?: boolean }): ReactNo
   const look = isWrong ? 'rounded bg-bad-tint px-1 text-bad' : '';
   return (
     <div className="col-span-full grid grid-cols-subgrid items-start">
-      <dt className="w-12 pt-1 text-sm text-muted">{name}</dt>
+      <dt className="w-12 pt-1 text-xs leading-5 text-muted">{name}</dt>
       <dd className="contents">
-        <span className="min-w-0 pt-1">
-          <span className={`font-mono text-xs break-all ${look}`}>{text}</span>
+        <span className="min-w-0 pt-1 text-xs leading-5">
+          <span className={`font-mono break-all ${look}`}>{text}</span>
         </span>
         <CopyButton text={text} what={name.toLowerCase()} />
       </dd>
@@ -231,12 +246,22 @@ function Part(props: { name: string; text: string; isWrong?: boolean }): ReactNo
   );
 }
 
-function Advice({ advice }: Pick<Domain, 'advice'>): ReactNode {
+type AdviceItem = Domain['advice'][number];
+
+/** The part about DMARC says it with the record to publish. */
+function isAbsentDmarc({ about, message }: AdviceItem): boolean {
+  return about === 'dmarc' && message.startsWith('there is no DMARC record');
+}
+
+function Advice({ advice }: { advice: readonly AdviceItem[] }): ReactNode {
+  if (advice.length === 0) return null;
   return (
     <Card title="Advice">
-      <ul className="max-w-prose list-disc space-y-1 pl-5 text-sm">
+      <ul className="max-w-prose list-disc space-y-1.5 pl-4 text-sm marker:text-muted">
         {advice.map(({ about, message }) => (
-          <li key={about + message}>{message}</li>
+          <li key={about + message} className="break-words">
+            {asSentence(message)}
+          </li>
         ))}
       </ul>
     </Card>
