@@ -79,7 +79,7 @@ test('a failing webhook is shown, and its failed events are replayed', async () 
   await delivery.waitFor({ state: 'detached' });
   await receiver.waitForCount(2);
   assert.equal(new Set(receiver.ids()).size, 1, 'the same id');
-  await page.getByLabel('Status').selectOption('All');
+  await page.getByLabel('Status').selectOption('Any status');
   await page
     .getByRole('heading', { name: 'Working: every attempt of the last 24 hours' })
     .waitFor();

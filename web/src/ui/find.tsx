@@ -12,8 +12,10 @@ export function Find(props: {
   label: string;
   q?: string | undefined;
   onFind?: (text: string) => void;
+  /** Replaces the margins and the line below it, where it stands in a row of controls. */
+  className?: string;
 }): ReactNode {
-  const { label, q = '' } = props;
+  const { label, q = '', className = 'border-b border-line px-(--page-x) py-2' } = props;
   const navigate = useNavigate();
   const field = useRef<HTMLInputElement>(null);
   useShortcuts([{ keys: '/', label, run: () => field.current?.focus() }]);
@@ -26,29 +28,31 @@ export function Find(props: {
     <form
       key={q}
       role="search"
-      className="relative shrink-0 border-b border-line px-(--page-x) py-2"
+      className={`shrink-0 ${className}`}
       onSubmit={(event) => {
         event.preventDefault();
         find(textOf(new FormData(event.currentTarget), 'q'));
       }}
     >
-      <Search
-        size={14}
-        aria-hidden
-        className="absolute top-4.25 left-[calc(var(--page-x)+0.625rem)] text-muted"
-      />
-      <input
-        ref={field}
-        name="q"
-        type="search"
-        aria-label={label}
-        placeholder={label}
-        defaultValue={q}
-        // The clear button of the field does not submit.
-        onChange={(event) => event.target.value === '' && q !== '' && find('')}
-        onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
-        className={`${INPUT} pl-8`}
-      />
+      <div className="relative">
+        <Search
+          size={14}
+          aria-hidden
+          className="absolute top-1/2 left-2.5 -translate-y-1/2 text-muted"
+        />
+        <input
+          ref={field}
+          name="q"
+          type="search"
+          aria-label={label}
+          placeholder={label}
+          defaultValue={q}
+          // The clear button of the field does not submit.
+          onChange={(event) => event.target.value === '' && q !== '' && find('')}
+          onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
+          className={`${INPUT} pl-8`}
+        />
+      </div>
     </form>
   );
 }

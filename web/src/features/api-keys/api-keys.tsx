@@ -11,6 +11,7 @@ import { Allowed, AllowedScreen, useMay } from '../../ui/allowed.tsx';
 import { forEachChosen, useSelection } from '../../ui/bulk.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { Chip } from '../../ui/chip.tsx';
 import { useCreating } from '../../ui/creating.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { chosenOf, Field, textOf } from '../../ui/field.tsx';
@@ -137,10 +138,15 @@ function KeyTable(props: {
             cell: (key) => <PermissionCell apiKey={key} />,
           },
           {
+            title: 'Expires',
+            isWide: true,
+            cell: ({ expires_at: at }) => <Expiry at={at} />,
+          },
+          {
             title: 'Last used',
             isNumber: true,
             cell: ({ last_used_at: at }) =>
-              at === null ? <span className="text-muted">never</span> : <Time at={at} />,
+              at === null ? <span className="text-muted">Never</span> : <Time at={at} />,
           },
           {
             title: '',
@@ -156,28 +162,27 @@ function KeyTable(props: {
             ),
           },
         ]}
-        empty={
-          <Empty
-            title="No API keys yet"
-            icon={KeyRound}
-            action={
-              <>
-                {create}
-                <HandbookLink page="api">How requests are made</HandbookLink>
-              </>
-            }
-          >
-            <p>Applications send emails with a key of this project and environment.</p>
-          </Empty>
-        }
+        empty={<NoKeys create={create} />}
       />
     </>
   );
 }
 
-function permissionOf({ permission, domain }: ApiKey): string {
-  const words = PERMISSIONS.find(([name]) => name === permission)?.[1] ?? permission;
-  return domain === null ? words : `${words}, ${domain}`;
+function NoKeys({ create }: { create: ReactNode }): ReactNode {
+  return (
+    <Empty
+      title="No API keys yet"
+      icon={KeyRound}
+      action={
+        <>
+          {create}
+          <HandbookLink page="api">How requests are made</HandbookLink>
+        </>
+      }
+    >
+      <p>Applications send emails with a key of this project and environment.</p>
+    </Empty>
+  );
 }
 
 function KeyMenu(props: {
@@ -205,8 +210,8 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
       <span className="font-medium">{apiKey.name}</span>
       <code className="block font-mono text-xs text-muted">{apiKey.hint}</code>
       {apiKey.expires_at !== null && (
-        <span className="block text-xs text-muted">
-          expires <Time at={apiKey.expires_at} />
+        <span className="block md:hidden">
+          <Expiry at={apiKey.expires_at} />
         </span>
       )}
       {apiKey.warnings.map((warning) => (
@@ -219,6 +224,21 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
   );
 }
 
+/** When a key expires, in a colour that says whether that is soon. */
+function Expiry({ at }: { at: string | null }): ReactNode {
+  if (at === null) return <span className="text-muted">Never</span>;
+  const leftMs = Date.parse(at) - serverNowMs();
+  if (leftMs > SOON_DAYS * DAY_MS) return <Time at={at} />;
+  return (
+    <Chip tone={leftMs <= 0 ? 'bad' : 'wait'}>
+      {leftMs <= 0 ? 'expired' : 'expires'} <Time at={at} />
+    </Chip>
+  );
+}
+
+const DAY_MS = 86_400_000;
+const SOON_DAYS = 7;
+
 const LISTS = [
   ['allowed_networks', 'Used from', 'Used only from networks', '203.0.113.0/24, 2001:db8::/32'],
   ['allowed_senders', 'Sends from', 'Sends only from', 'billing@acme.com, *.acme.com'],
@@ -228,12 +248,15 @@ const LISTS = [
 function PermissionCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
   return (
     <div className="break-words">
-      {permissionOf(apiKey)}
+      {PERMISSIONS.find(([name]) => name === apiKey.permission)?.[1] ?? apiKey.permission}
+      {apiKey.domain !== null && (
+        <p className="text-xs [overflow-wrap:anywhere] text-muted">For {apiKey.domain}</p>
+      )}
       {LISTS.map(([name, label]) => {
         const entries = apiKey[name];
         return (
           entries && (
-            <p key={name} className="text-xs text-muted">
+            <p key={name} className="text-xs [overflow-wrap:anywhere] text-muted">
               {label} {entries.join(', ')}
             </p>
           )
@@ -303,14 +326,12 @@ function ChangeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }):
 }
 
 const EXPIRIES = [
-  ['', 'never'],
-  ['7', 'in 7 days'],
-  ['30', 'in 30 days'],
-  ['90', 'in 90 days'],
-  ['365', 'in a year'],
+  ['', 'Never'],
+  ['7', 'In 7 days'],
+  ['30', 'In 30 days'],
+  ['90', 'In 90 days'],
+  ['365', 'In a year'],
 ] as const;
-
-const DAY_MS = 86_400_000;
 
 function expiryIn(form: FormData): string | null {
   const days = textOf(form, 'expires');
@@ -347,7 +368,7 @@ function CreateForm(): ReactNode {
     <ActionForm action="Create" send={create}>
       <Field label="Name" name="name" placeholder="Shop" autoComplete="off" required />
       <Select label="Permission" name="permission" options={PERMISSIONS} />
-      <Select label="Restrict to domain" name="domain" options={[['', 'any domain'], ...domains]} />
+      <Select label="Restrict to domain" name="domain" options={[['', 'Any domain'], ...domains]} />
       <Select label="Expires" name="expires" options={EXPIRIES} />
       <ListFields />
     </ActionForm>

@@ -11,10 +11,10 @@ import { Code } from '../../ui/states.tsx';
 
 /** Seconds for which the old key stays valid. */
 const OVERLAPS = [
-  ['86400', 'for a day'],
-  ['604800', 'for 7 days'],
-  ['2592000', 'for 30 days'],
-  ['0', 'not at all'],
+  ['86400', 'For a day'],
+  ['604800', 'For 7 days'],
+  ['2592000', 'For 30 days'],
+  ['0', 'Not at all'],
 ] as const;
 
 export function RotateForm({ apiKey }: { apiKey: ApiKey }): ReactNode {

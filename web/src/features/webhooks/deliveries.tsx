@@ -3,6 +3,7 @@
  * followed while nothing is selected, so that a selected row does not move.
  */
 import { useNavigate, useSearch } from '@tanstack/react-router';
+import { Inbox, SearchX } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Webhook, WebhookDelivery } from '../../../../sdk/src/api.ts';
 import { useEvents } from '../../api/live.ts';
@@ -104,11 +105,14 @@ function Rows({ list, selected, setSelected, show, ...props }: RowsProps): React
   return (
     <>
       {list.rows.length === 0 ? (
-        <Empty title={props.isFiltered ? 'No matching deliveries' : 'No deliveries yet'}>
+        <Empty
+          title={props.isFiltered ? 'No matching deliveries' : 'No deliveries yet'}
+          icon={props.isFiltered ? SearchX : Inbox}
+        >
           <p>
             {props.isFiltered
               ? 'Change the filter to see other deliveries.'
-              : 'Every event of this project appears here as a delivery.'}
+              : 'Each event that this webhook receives appears here, with the response to it.'}
           </p>
         </Empty>
       ) : (

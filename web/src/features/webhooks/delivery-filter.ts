@@ -6,7 +6,7 @@ import { PROJECT_EVENT_TYPES } from '../../../../src/core/events.ts';
 export type FilterSearch = Partial<Record<'status' | 'type' | 'code' | 'period' | 'q', string>>;
 
 export const STATUSES = [
-  ['', 'All'],
+  ['', 'Any status'],
   ['failed', 'Failed'],
   ['pending', 'Pending'],
   ['delivered', 'Delivered'],

@@ -30,13 +30,15 @@ export function FilterBar(props: { webhook: Webhook; show: (id: string) => void 
     else props.show(id);
   };
   return (
-    <div className="border-b border-line">
+    <div className="flex flex-wrap items-center gap-2 border-b border-line px-(--page-x) py-2">
       <Find
+        className="min-w-0 grow basis-72"
+
         label="Recipient, or id of an email or delivery"
         q={search.q}
         onFind={(text) => void findText(text)}
       />
-      <div className="flex flex-wrap items-center gap-2 px-(--page-x) py-2">
+      <div className="flex flex-wrap items-center gap-2">
         {choicesOf(search).map(({ label, name, options }) => (
           <InlineSelect
             key={name}

@@ -224,7 +224,7 @@ function OnlyThese({ code }: { code: string }): ReactNode {
       params={true}
       search={(all) => ({ ...all, code })}
       hash="deliveries"
-      className="whitespace-nowrap text-accent underline"
+      className="link whitespace-nowrap"
     >
       Show only {code === 'none' ? 'these' : code}
     </Link>

@@ -6,6 +6,7 @@ import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { dayTime } from '../../lib/time.ts';
 import { useAction } from './use-action.ts';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
@@ -39,7 +40,7 @@ function Failing({ webhook, statistics, onReplay }: Props & { onReplay: () => vo
       tone="bad"
       title={
         <>
-          Failing since {since && <Time at={since} />}: {title}
+          Failing{since && ` since ${dayTime(since)}`}: {title}
         </>
       }
       action={
@@ -131,7 +132,7 @@ function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
   };
   return (
     <Verdict
-      tone="bad"
+      tone={webhook.disabled_reason === null ? 'quiet' : 'bad'}
       title="Disabled: it receives no events"
       action={
         may('updateWebhook') && (

@@ -63,9 +63,10 @@ function Loaded({ webhook }: { webhook: Webhook }): ReactNode {
         title={webhook.url}
         crumb={<ToWebhooks />}
         about={
-          <>
-            <WebhookMark webhook={webhook} /> · {eventsOf(webhook)}
-          </>
+          <span className="flex flex-wrap items-center gap-x-3">
+            <WebhookMark webhook={webhook} />
+            <span>{eventsOf(webhook)}</span>
+          </span>
         }
         secondary={
           may('testWebhook') && <Button onClick={() => setOpen('test')}>Send a test event</Button>
@@ -130,7 +131,7 @@ function useShowDelivery(): (delivery: string) => void {
 }
 
 function eventsOf({ events }: Webhook): string {
-  if (events === null) return 'all events';
+  if (events === null) return 'All events';
   return events.length <= 3 ? events.join(', ') : `${events.length} types of events`;
 }
 

@@ -78,9 +78,7 @@ function WebhookList({ list, add }: { list: List; add: ReactNode }): ReactNode {
         {
           title: 'Events',
           isWide: true,
-          cell: ({ events }) => (
-            <span className="line-clamp-2 max-w-60 break-words">{events?.join(', ') ?? 'all'}</span>
-          ),
+          cell: ({ events }) => <Events events={events} />,
         },
       ]}
       empty={
@@ -104,6 +102,20 @@ function WebhookList({ list, add }: { list: List; add: ReactNode }): ReactNode {
   );
 }
 
+/** Some types of events in a line; all of them in the title. */
+function Events({ events }: Pick<Webhook, 'events'>): ReactNode {
+  if (events === null) return 'All events';
+  const rest = events.length - EVENTS_SHOWN;
+  return (
+    <span className="block max-w-60 break-words" title={events.join(', ')}>
+      {events.slice(0, rest > 1 ? EVENTS_SHOWN : undefined).join(', ')}
+      {rest > 1 && <span className="whitespace-nowrap text-muted"> and {rest} more</span>}
+    </span>
+  );
+}
+
+const EVENTS_SHOWN = 2;
+
 function Url({ webhook: { id, url } }: { webhook: Webhook }): ReactNode {
   const { scope } = useApi();
   return (
@@ -120,8 +132,13 @@ function Url({ webhook: { id, url } }: { webhook: Webhook }): ReactNode {
 function LastFailure({ webhook: { last_failure: last } }: { webhook: Webhook }): ReactNode {
   return (
     last && (
-      <span className="line-clamp-2 max-w-md break-words">
-        {answerInWords(last)}, <Time at={last.at} />
+      <span className="block max-w-md break-words">
+        <span className="line-clamp-2 first-letter:uppercase" title={answerInWords(last)}>
+          {answerInWords(last)}
+        </span>
+        <span className="text-xs text-muted">
+          <Time at={last.at} />
+        </span>
       </span>
     )
   );
