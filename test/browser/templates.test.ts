@@ -256,8 +256,8 @@ test('drafts of two members are both kept, with who saved each', async () => {
   await using opened = await open(`templates/${id}/versions`);
   const { page } = opened;
   const versions = page.getByRole('list', { name: 'Versions' });
-  await versions.getByRole('link', { name: `saved by ${OWNER.email}` }).waitFor();
-  assert.equal(await versions.getByText('saved by').count(), 2);
+  await versions.getByRole('link', { name: `Saved by ${OWNER.email}` }).waitFor();
+  assert.equal(await versions.getByText('Saved by').count(), 2);
   await page.getByLabel('Changes of HTML').getByText('- <p>Mine again</p>').waitFor();
   await assertGoodInAllThemes(page);
 });

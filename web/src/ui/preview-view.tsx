@@ -3,6 +3,7 @@ import { Moon, Sun } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { ColourScheme } from '../../../src/mail/html/colour-scheme.ts';
 import { Button } from './button.tsx';
+import { Segments } from './segments.tsx';
 
 export const WIDTHS = ['375', '600', '100%'] as const;
 export type PreviewView = { width: (typeof WIDTHS)[number]; isDark: boolean };
@@ -19,18 +20,13 @@ export function PreviewControls(props: {
   const { html, view, onView, hasRemote, onRemote } = props;
   return (
     <>
-      <div className="flex flex-wrap gap-2">
-        {WIDTHS.map((width) => (
-          <Button
-            key={width}
-            aria-pressed={width === view.width}
-            className="aria-pressed:border-accent aria-pressed:bg-accent-tint aria-pressed:text-accent"
-            title={width === '100%' ? undefined : `${width} px`}
-            onClick={() => onView({ ...view, width })}
-          >
-            {WIDTH_LABELS[width]}
-          </Button>
-        ))}
+      <div className="flex flex-wrap items-center gap-2">
+        <Segments
+          label="Width"
+          options={WIDTHS.map((width) => [width, WIDTH_LABELS[width]])}
+          chosen={view.width}
+          onChoose={(width) => onView({ ...view, width })}
+        />
         <Button
           aria-pressed={view.isDark}
           className="aria-pressed:border-accent aria-pressed:bg-accent-tint aria-pressed:text-accent"

@@ -32,8 +32,8 @@ export function ContentChanges(props: { before: Content | null; after: Content }
 }
 
 const LOOKS: Record<DiffLine['kind'], [sign: string, look: string]> = {
-  added: ['+', 'text-good'],
-  removed: ['-', 'text-bad'],
+  added: ['+', 'bg-good-tint text-good'],
+  removed: ['-', 'bg-bad-tint text-bad'],
   same: [' ', ''],
   skipped: [' ', 'text-muted'],
 };
@@ -43,13 +43,15 @@ function Lines({ lines, name }: { lines: readonly DiffLine[]; name: string }): R
     <pre
       tabIndex={0}
       aria-label={`Changes of ${name}`}
-      className="overflow-x-auto rounded-lg border border-line bg-side p-3 font-mono text-xs leading-relaxed"
+      className="overflow-x-auto rounded-lg border border-line bg-surface py-1.5 font-mono text-xs leading-relaxed"
     >
-      {lines.map(({ kind, text }, index) => (
-        <span key={index} className={`block ${LOOKS[kind][1]}`}>
-          {`${LOOKS[kind][0]} ${text}`}
-        </span>
-      ))}
+      <span className="block w-max min-w-full">
+        {lines.map(({ kind, text }, index) => (
+          <span key={index} className={`block px-3 ${LOOKS[kind][1]}`}>
+            {`${LOOKS[kind][0]} ${text}`}
+          </span>
+        ))}
+      </span>
     </pre>
   );
 }

@@ -10,6 +10,7 @@ import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
+import { Segments } from '../../ui/segments.tsx';
 import {
   contentOf,
   discarded,
@@ -153,25 +154,22 @@ function useDraft(template: Template) {
 function PartLinks({ part, variables }: { part: Part; variables: number }): ReactNode {
   const navigate = useNavigate();
   return (
-    <div role="group" aria-label="Part" className="flex gap-2">
-      {PARTS.map(([name, label]) => (
-        <Button
-          key={name}
-          aria-pressed={name === part}
-          className="aria-pressed:bg-chosen"
-          onClick={() =>
-            void navigate({
-              to: '.',
-              params: true,
-              search: (all) => ({ ...all, part: name === 'html' ? undefined : name }),
-              replace: true,
-            })
-          }
-        >
-          {name === 'variables' ? `${label} (${variables})` : label}
-        </Button>
-      ))}
-    </div>
+    <Segments
+      label="Part"
+      options={PARTS.map(([name, label]) => [
+        name,
+        name === 'variables' ? `${label} (${variables})` : label,
+      ])}
+      chosen={part}
+      onChoose={(name) =>
+        void navigate({
+          to: '.',
+          params: true,
+          search: (all) => ({ ...all, part: name === 'html' ? undefined : name }),
+          replace: true,
+        })
+      }
+    />
   );
 }
 
@@ -235,9 +233,9 @@ function LeaveDialog({ isChanged }: { isChanged: boolean }): ReactNode {
   });
   return (
     <Dialog isOpen={status === 'blocked'} onClose={() => reset?.()} title="Leave without saving?">
-      <div className="space-y-3 p-4">
+      <div className="space-y-3 px-5 pt-1 pb-5">
         <p>You have unsaved changes.</p>
-        <div className="flex flex-wrap gap-2">
+        <div className="flex flex-wrap justify-end gap-2">
           <Button look="danger" onClick={() => proceed?.()}>
             Discard changes
           </Button>

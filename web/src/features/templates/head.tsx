@@ -1,6 +1,7 @@
 /** The head of the pages of one template, with renaming and deleting. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
+import { PencilLine } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Template, TemplateSummary } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
@@ -24,7 +25,7 @@ export function useTemplate(id: string) {
 /** The published version, and whether there is a newer draft. */
 export function TemplateMark({ template }: { template: TemplateSummary }): ReactNode {
   const { published_version: published, latest_version: latest } = template;
-  if (published === null) return <Chip tone="quiet">draft</Chip>;
+  if (published === null) return <DraftChip>draft</DraftChip>;
   if (published === latest) {
     return (
       <Chip tone="good" isQuiet>
@@ -32,7 +33,35 @@ export function TemplateMark({ template }: { template: TemplateSummary }): React
       </Chip>
     );
   }
-  return <Chip tone="wait">{`version ${published} of ${latest}`}</Chip>;
+  return <DraftChip>{`version ${published}, newer draft`}</DraftChip>;
+}
+
+/** A content that no email uses yet. */
+export function DraftChip({ children }: { children: ReactNode }): ReactNode {
+  return (
+    <Chip tone="open" icon={PencilLine}>
+      {children}
+    </Chip>
+  );
+}
+
+function ToTemplates(): ReactNode {
+  const { scope } = useApi();
+  return (
+    <Crumb to="/$project/$environment/templates" params={scope}>
+      Templates
+    </Crumb>
+  );
+}
+
+/** The page while the template is read, or when it cannot be. */
+export function TemplateFrame({ children }: { children: ReactNode }): ReactNode {
+  return (
+    <>
+      <PageHead title="Template" crumb={<ToTemplates />} />
+      {children}
+    </>
+  );
 }
 
 /** Name, state and the two pages of a template. @param props.children buttons */
@@ -45,16 +74,12 @@ export function TemplateHead(props: {
   const { scope } = useApi();
   const params = { ...scope, id: template.id };
   const look =
-    '-mb-px border-b-2 border-transparent py-2 text-sm text-muted hover:text-text aria-[current=page]:border-accent aria-[current=page]:text-text';
+    '-mb-px border-b-2 border-transparent py-2 text-sm font-medium text-muted hover:text-text aria-[current=page]:border-accent aria-[current=page]:text-text';
   return (
     <>
       <PageHead
         title={template.name}
-        crumb={
-          <Crumb to="/$project/$environment/templates" params={scope}>
-            Templates
-          </Crumb>
-        }
+        crumb={<ToTemplates />}
         about={
           <span className="flex flex-wrap items-center gap-x-3">
             <TemplateMark template={template} />
@@ -67,7 +92,7 @@ export function TemplateHead(props: {
       </PageHead>
       <nav
         aria-label="Parts of the template"
-        className="flex gap-4 border-b border-line px-(--page-x)"
+        className="-mt-2 flex shrink-0 gap-4 border-b border-line px-(--page-x)"
       >
         <Link
           to={ROUTE}

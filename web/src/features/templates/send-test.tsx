@@ -53,10 +53,10 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
           <select
             value={environment}
             onChange={({ target }) => setEnvironment(target.value as Scope['environment'])}
-            className={`${INPUT} mt-1`}
+            className={`${INPUT} own-select mt-1`}
           >
-            <option value="live">live: delivered</option>
-            <option value="test">test: shown in the test inbox only</option>
+            <option value="live">Live: delivered</option>
+            <option value="test">Test: shown in the test inbox only</option>
           </select>
         </label>
       )}

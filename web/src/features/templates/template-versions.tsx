@@ -10,13 +10,14 @@ import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Chip } from '../../ui/chip.tsx';
+import { Segments } from '../../ui/segments.tsx';
 import { InlineSelect } from '../../ui/select.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { ContentChanges, hasChanges } from './changes.tsx';
 import { firstSamples } from './draft.ts';
 import { RenderedPreview, usePreview } from './preview.tsx';
-import { TemplateHead, useTemplate } from './head.tsx';
+import { DraftChip, TemplateFrame, TemplateHead, useTemplate } from './head.tsx';
 
 const ROUTE = '/$project/$environment/templates/$id/versions';
 
@@ -28,8 +29,15 @@ export function TemplateVersionsScreen(): ReactNode {
   const failed = [template, versions].find(({ isError }) => isError);
   return (
     <>
-      {failed && <Problem error={failed.error} retry={() => void failed.refetch()} />}
-      {!failed && !(template.isSuccess && versions.isSuccess) && <RowsSkeleton />}
+      {!(template.isSuccess && versions.isSuccess) && (
+        <TemplateFrame>
+          {failed ? (
+            <Problem error={failed.error} retry={() => void failed.refetch()} />
+          ) : (
+            <RowsSkeleton />
+          )}
+        </TemplateFrame>
+      )}
       {template.isSuccess && versions.isSuccess && (
         <Loaded template={template.data} versions={versions.data.data} />
       )}
@@ -85,18 +93,18 @@ function Row(props: { template: Template; version: TemplateVersion; isOpen: bool
       params={{ ...scope, id: template.id }}
       search={(all) => ({ ...all, version: String(version) })}
       aria-current={isOpen}
-      className={`block border-b border-line px-4 py-2 text-sm hover:bg-hover ${isOpen ? 'bg-chosen' : ''}`}
+      className={`block border-b border-line py-2.5 pr-4 pl-(--page-x) text-sm hover:bg-hover ${isOpen ? 'bg-chosen' : ''}`}
     >
       <span className="flex items-center gap-3">
         <span className="font-medium">Version {version}</span>
         {version === template.published_version && <Chip tone="good">published</Chip>}
-        {publishedAt === null && <Chip tone="quiet">draft</Chip>}
+        {publishedAt === null && <DraftChip>draft</DraftChip>}
         <span className="ml-auto text-muted">
           <Time at={at} />
         </span>
       </span>
       <span className="block truncate text-muted">{subject}</span>
-      {by !== null && <span className="block truncate text-xs text-muted">saved by {by}</span>}
+      {by !== null && <span className="block truncate text-xs text-muted">Saved by {by}</span>}
     </Link>
   );
 }
@@ -128,7 +136,10 @@ function Version({ template, version, others, before }: Props): ReactNode {
     return <Problem error={content.error} retry={() => void content.refetch()} />;
   if (content.isPending || previous.isLoading) return <RowsSkeleton />;
   return (
-    <section aria-label={`Version ${version}`} className="min-w-0 grow space-y-4 overflow-auto p-4">
+    <section
+      aria-label={`Version ${version}`}
+      className="min-w-0 grow space-y-4 overflow-auto px-(--page-x) py-4 min-[1100px]:pl-4"
+    >
       <div className="flex flex-wrap items-center gap-2">
         <ViewLinks view={view} />
         {view !== 'preview' && before !== null && <ComparedWith {...{ others, before }} />}
@@ -158,32 +169,29 @@ function Version({ template, version, others, before }: Props): ReactNode {
   );
 }
 
+const VIEWS = [
+  ['changes', 'Changes'],
+  ['preview', 'Preview'],
+] as const;
+
 function ViewLinks({ view }: { view: string | undefined }): ReactNode {
   const navigate = useNavigate();
-  const views = [
-    [undefined, 'Changes'],
-    ['preview', 'Preview'],
-  ] as const;
   return (
-    <div role="group" aria-label="View" className="mr-auto flex gap-2">
-      {views.map(([name, label]) => (
-        <Button
-          key={label}
-          aria-pressed={view === name}
-          className="aria-pressed:bg-chosen"
-          onClick={() =>
-            void navigate({
-              to: '.',
-              params: true,
-              search: (all) => ({ ...all, view: name }),
-              replace: true,
-            })
-          }
-        >
-          {label}
-        </Button>
-      ))}
-    </div>
+    <span className="mr-auto">
+      <Segments
+        label="View"
+        options={VIEWS}
+        chosen={view === 'preview' ? view : 'changes'}
+        onChoose={(name) =>
+          void navigate({
+            to: '.',
+            params: true,
+            search: (all) => ({ ...all, view: name === 'changes' ? undefined : name }),
+            replace: true,
+          })
+        }
+      />
+    </span>
   );
 }
 

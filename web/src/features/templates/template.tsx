@@ -3,7 +3,7 @@ import { useParams } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { TemplateEditor } from './editor.tsx';
-import { useTemplate } from './head.tsx';
+import { TemplateFrame, useTemplate } from './head.tsx';
 
 const ROUTE = '/$project/$environment/templates/$id';
 
@@ -12,8 +12,14 @@ export function TemplateScreen(): ReactNode {
   const template = useTemplate(id);
   return (
     <>
-      {template.isPending && <RowsSkeleton />}
-      {template.isError && <Problem error={template.error} retry={() => void template.refetch()} />}
+      {!template.isSuccess && (
+        <TemplateFrame>
+          {template.isPending && <RowsSkeleton />}
+          {template.isError && (
+            <Problem error={template.error} retry={() => void template.refetch()} />
+          )}
+        </TemplateFrame>
+      )}
       {template.isSuccess && <TemplateEditor key={id} template={template.data} />}
     </>
   );

@@ -87,7 +87,7 @@ function TemplateTable(props: {
             alias === null ? '–' : <code className="font-mono text-xs">{alias}</code>,
         },
         {
-          title: 'Published',
+          title: 'State',
           isState: true,
           cell: (template) => <TemplateMark template={template} />,
         },

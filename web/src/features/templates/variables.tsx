@@ -66,7 +66,7 @@ function Variable(props: {
           value={type}
           disabled={isReadOnly}
           onChange={({ target }) => onChange(withType(variable, target.value as VariableType))}
-          className={`${INPUT} w-28!`}
+          className={`${INPUT} own-select w-28!`}
         >
           {TYPES.map((one) => (
             <option key={one}>{one}</option>
@@ -140,7 +140,7 @@ function Input(props: Omit<ValueProps, 'label' | 'of'>): ReactNode {
         value={value}
         disabled={isReadOnly}
         onChange={({ target }) => onChange(target.value)}
-        className={INPUT}
+        className={`${INPUT} own-select`}
       >
         {['', 'true', 'false'].map((one) => (
           <option key={one} value={one}>
