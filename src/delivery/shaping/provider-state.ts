@@ -71,11 +71,15 @@ export function explainProviderWait(
       return { limit: 'suspension', message };
     }
     case 'slowed': {
-      const message = `${name} asked for slower sending: at most ${connectionsMax} connections${time}.`;
+      const connections = connectionsMax === 1 ? '1 connection' : `${connectionsMax} connections`;
+      const message = `${name} asked for slower sending: at most ${connections}${time}.`;
       return { limit: 'rate', message };
     }
     case 'full': {
-      const message = `All ${connectionsOpen} connections to ${name} are in use, of ${connectionsMax} allowed.`;
+      const message =
+        connectionsMax === 1
+          ? `The only connection allowed to ${name} is in use.`
+          : `All ${connectionsOpen} connections to ${name} are in use, of ${connectionsMax} allowed.`;
       return { limit: 'connections', message };
     }
     case 'open':

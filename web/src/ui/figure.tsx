@@ -7,7 +7,7 @@ export function Figures({ label, children }: { label: string; children: ReactNod
   return (
     <dl
       aria-label={label}
-      className="grid shrink-0 grid-cols-[repeat(auto-fit,minmax(9.375rem,1fr))] overflow-hidden rounded-card border border-line bg-surface"
+      className="grid shrink-0 grid-cols-[repeat(auto-fit,minmax(8rem,1fr))] overflow-hidden rounded-card border border-line bg-surface max-sm:grid-cols-2 max-sm:*:last:odd:col-span-2"
     >
       {children}
     </dl>

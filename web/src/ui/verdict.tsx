@@ -20,7 +20,7 @@ export function Verdict(props: {
     <section
       aria-labelledby={id}
       data-tone={tone}
-      className="flex shrink-0 gap-4 rounded-card border border-[color-mix(in_oklab,var(--tone)_22%,var(--color-line))] bg-[color-mix(in_oklab,var(--tone-tint)_38%,var(--color-surface))] p-4 [--page-x:1rem] max-sm:flex-col max-sm:gap-2"
+      className={`flex shrink-0 gap-4 rounded-card border border-[color-mix(in_oklab,var(--tone)_22%,var(--color-line))] bg-[color-mix(in_oklab,var(--tone-tint)_38%,var(--color-surface))] p-4 [--page-x:1rem] max-sm:flex-col max-sm:gap-2 ${children || action ? '' : 'items-center max-sm:items-start'}`}
     >
       <Tile icon={Icon} tone={tone} />
       <div className="grid min-w-0 grow gap-1">

@@ -11,8 +11,17 @@ import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { Verdict } from '../../ui/verdict.tsx';
 import { HelpfulChange, useQueueChanges } from './queue-changes.tsx';
-import { LimitText, MaybeTime, nameOf, sourceOf, StateMark } from './queue-words.tsx';
+import {
+  LimitText,
+  MaybeTime,
+  nameOf,
+  sourceOf,
+  StateMark,
+  stateOf,
+  VERDICTS,
+} from './queue-words.tsx';
 import { type QueueScopeName, refreshMs } from './use-queue.ts';
 
 export function QueueProviderView(props: { provider: string; scope: QueueScopeName }): ReactNode {
@@ -53,15 +62,13 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
   const { connections, connections_max: max } = found;
   return (
     <PageBody>
-      <div className="max-w-[72ch]">
-        {found.limit ? <LimitText row={found} /> : 'No emails are queued for this provider.'}
-      </div>
+      <ProviderVerdict found={found} />
       <Figures label="Queued for this provider">
         <Figure size="small" label="Queued" value={count(found.waiting, isEstimate)} />
-        <Figure size="small" label="With workers" value={count(found.with_workers, isEstimate)} />
+        <Figure size="small" label="In delivery" value={count(found.with_workers, isEstimate)} />
         <Figure
           size="small"
-          label="Due"
+          label="Due and not sent"
           value={count(found.due, isEstimate)}
           limit={
             found.oldest_due_at && (
@@ -86,6 +93,38 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
   );
 }
 
+/** Whether mail leaves to the provider, and the limit that it waits for. */
+function ProviderVerdict({ found }: { found: QueueProvider }): ReactNode {
+  const state = stateOf(found);
+  const { tone, icon, title } = VERDICTS[state];
+  return (
+    <Verdict tone={found.limit ? tone : 'good'} icon={icon} title={title}>
+      {found.limit ? <LimitText row={found} /> : <p>No emails are queued for this provider.</p>}
+    </Verdict>
+  );
+}
+
+type Reply = QueueProvider['answers'][number];
+
+function textOf({ code, enhanced_code: enhanced, message }: Reply): string {
+  return [code, enhanced, message].filter((part) => part !== null).join(' ');
+}
+
+type ReplyGroup = { text: string; newest: Reply; count: number };
+
+/** Equal replies once, each with its newest. */
+function groupsOf(replies: readonly Reply[]): ReplyGroup[] {
+  const groups = new Map<string, ReplyGroup>();
+  for (const reply of replies) {
+    const text = textOf(reply);
+    const key = `${text} ${reply.mx ?? ''}`;
+    const group = groups.get(key);
+    if (group) group.count += 1;
+    else groups.set(key, { text, newest: reply, count: 1 });
+  }
+  return [...groups.values()];
+}
+
 function Replies({ replies }: { replies: QueueProvider['answers'] }): ReactNode {
   const { scope } = useApi();
   return (
@@ -99,37 +138,40 @@ function Replies({ replies }: { replies: QueueProvider['answers'] }): ReactNode 
         ) : (
           <Table
             label="Latest replies"
-            rows={replies}
-            keyOf={({ at, email_id: id, recipient }) => `${at} ${id} ${recipient}`}
+            rows={groupsOf(replies)}
+            keyOf={({ text, newest }) => `${text} ${newest.mx}`}
             columns={[
               {
                 title: 'Reply',
-                cell: ({ code, enhanced_code: enhanced, message }) => (
-                  <span className="font-mono text-xs break-words">
-                    {[code, enhanced, message].filter((part) => part !== null).join(' ')}
-                  </span>
+                cell: ({ text, newest }) => (
+                  <div className="max-w-prose min-w-40">
+                    <span className="font-mono text-xs [overflow-wrap:anywhere]">{text}</span>
+                    <span className="block text-xs [overflow-wrap:anywhere] text-muted">
+                      {newest.mx}
+                    </span>
+                  </div>
                 ),
               },
               {
-                title: 'To',
-                isPlain: true,
-                cell: ({ email_id: id, recipient }) => (
+                title: 'Newest for',
+                cell: ({ newest: { email_id: id, recipient } }) => (
                   <Link
                     to="/$project/$environment/emails/$id"
                     params={{ ...scope, id }}
-                    className="link font-mono text-xs break-all"
+                    title={recipient}
+                    className="link block max-w-64 truncate"
                   >
                     {recipient}
                   </Link>
                 ),
               },
+              { title: 'Recipients', isNumber: true, cell: (group) => group.count },
               {
-                title: 'Server',
-                isWide: true,
-                cell: ({ mx }) => <span className="font-mono text-xs break-all">{mx ?? '–'}</span>,
+                title: 'Last',
+                isNumber: true,
+                isState: true,
+                cell: ({ newest: { at } }) => <Time at={at} />,
               },
-              { title: 'Attempts', isNumber: true, isWide: true, cell: ({ attempts }) => attempts },
-              { title: 'Time', isNumber: true, isState: true, cell: ({ at }) => <Time at={at} /> },
             ]}
           />
         )
@@ -158,9 +200,15 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
                 title: 'Value',
                 isNumber: true,
                 isState: true,
-                cell: ({ value }) => value ?? 'no limit',
+                cell: ({ value }) => value ?? 'No limit',
               },
-              { title: 'Set by', cell: (setting) => sourceOf(setting) },
+              {
+                title: 'Set by',
+                isWide: true,
+                cell: (setting) => (
+                  <span className="inline-block first-letter:uppercase">{sourceOf(setting)}</span>
+                ),
+              },
               {
                 title: 'Key in LETTERHAUS_SHAPING',
                 isWide: true,

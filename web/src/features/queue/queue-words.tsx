@@ -20,6 +20,15 @@ const LOOKS: Readonly<Record<State, readonly [Tone, LucideIcon]>> = {
   held: ['quiet', Hand],
 };
 
+/** The verdict on a provider in each state. */
+export const VERDICTS: Readonly<Record<State, { tone: Tone; icon: LucideIcon; title: string }>> = {
+  open: { tone: 'open', icon: Check, title: 'Open: no limit holds mail back' },
+  full: { tone: 'open', icon: Gauge, title: 'Full: mail leaves as connections become free' },
+  slowed: { tone: 'wait', icon: Timer, title: 'Slowed: the provider asked for less mail' },
+  suspended: { tone: 'bad', icon: CirclePause, title: 'Suspended: nothing is sent for now' },
+  held: { tone: 'quiet', icon: Hand, title: 'On hold: the mail waits for a release' },
+};
+
 /** The meanings of the states, and who can change them. */
 export const STATE_MEANINGS: readonly (readonly [State, string])[] = [
   ['open', 'Mail leaves as it arrives.'],
@@ -29,7 +38,8 @@ export const STATE_MEANINGS: readonly (readonly [State, string])[] = [
   ['held', 'A member put the mail on hold. It waits for a release.'],
 ];
 
-function stateOf({ state, held, waiting }: ProviderRow): State {
+export function stateOf(row: Pick<ProviderRow, 'state' | 'held' | 'waiting'>): State {
+  const { state, held, waiting } = row;
   return waiting > 0 && held >= waiting ? 'held' : (state ?? 'open');
 }
 

@@ -214,7 +214,7 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
               title: 'Current limit',
               isWide: true,
               cell: (row) => (
-                <div className="max-w-prose min-w-40">
+                <div className="max-w-prose min-w-56">
                   <LimitText row={row} />
                 </div>
               ),
@@ -227,7 +227,7 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
               cell: (row) =>
                 changes && (
                   <span className="inline-flex items-center gap-1">
-                    <span className="max-md:hidden">
+                    <span className="max-xl:hidden">
                       <HelpfulChange row={row} changes={changes} />
                     </span>
                     <MoreMenu
@@ -280,12 +280,18 @@ function Projects({ queue }: { queue: Queue }): ReactNode {
             {
               title: 'Project',
               cell: ({ project_id: project, name, environment }) => (
-                <Link to={ROUTE} params={{ project, environment }} className="link break-all">
+                <Link to={ROUTE} params={{ project, environment }} className="link break-words">
                   {name}
                 </Link>
               ),
             },
-            { title: 'Environment', isState: true, cell: ({ environment }) => environment },
+            {
+              title: 'Environment',
+              isState: true,
+              cell: ({ environment }) => (
+                <span className="inline-block first-letter:uppercase">{environment}</span>
+              ),
+            },
             ...numbers<Queue['projects'][number]>(queue.is_estimate),
           ]}
         />
