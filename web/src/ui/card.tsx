@@ -50,14 +50,14 @@ function CardHead(props: {
   actions: ReactNode;
 }): ReactNode {
   return (
-    <header className="flex min-h-12 flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5 text-sm">
-      <h2 id={props.id} className="text-base font-semibold break-words">
-        {props.title}
-      </h2>
-      {props.about && <p className="min-w-0 max-w-prose text-muted">{props.about}</p>}
-      {props.actions && (
-        <div className="ml-auto flex flex-wrap items-center gap-2">{props.actions}</div>
-      )}
+    <header className="flex min-h-12 flex-wrap items-center gap-x-3 gap-y-1.5 px-4 py-2.5 text-sm">
+      <div className="flex min-w-0 grow basis-36 flex-wrap items-baseline gap-x-3">
+        <h2 id={props.id} className="text-base font-semibold break-words">
+          {props.title}
+        </h2>
+        {props.about && <p className="min-w-0 max-w-prose text-muted">{props.about}</p>}
+      </div>
+      {props.actions && <div className="flex flex-wrap items-center gap-2">{props.actions}</div>}
     </header>
   );
 }

@@ -46,7 +46,6 @@ export function MembersScreen(): ReactNode {
 
 function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
   const { data: session } = useQuery(sessionQuery);
-  const projects = session?.projects ?? [];
   const own = useRole();
   const may = useMay();
   const list = useList('listMembers');
@@ -61,14 +60,14 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
           cell: ({ name, email }) => (
             <>
               <span className="font-medium break-words">{name}</span>
-              <span className="block font-mono text-xs break-all text-muted">{email}</span>
+              <span className="block text-xs [overflow-wrap:anywhere] text-muted">{email}</span>
             </>
           ),
         },
-        { title: 'Role', isPlain: true, cell: (member) => rightsInWords(member, projects) },
+        { title: 'Role', isPlain: true, cell: (member) => <Rights of={member} /> },
         {
           title: 'Last signed in',
-          cell: ({ last_signed_in_at: at }) => (at === null ? 'never' : <Time at={at} />),
+          cell: ({ last_signed_in_at: at }) => (at === null ? 'Never' : <Time at={at} />),
         },
         {
           title: '',
@@ -100,6 +99,12 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
       empty={<Empty title="No members" icon={Users} />}
     />
   );
+}
+
+/** Rights as a cell begins with a capital letter, as a state does. */
+function Rights({ of }: { of: Parameters<typeof rightsInWords>[0] }): ReactNode {
+  const projects = useQuery(sessionQuery).data?.projects ?? [];
+  return <span className="inline-block first-letter:uppercase">{rightsInWords(of, projects)}</span>;
 }
 
 function MembersHead({ onInvite }: { onInvite: () => void }): ReactNode {
@@ -153,7 +158,6 @@ function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode 
 
 function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => void }): ReactNode {
   const { rows } = useList('listInvitations');
-  const projects = useQuery(sessionQuery).data?.projects ?? [];
   if (rows.length === 0) return null;
   return (
     <Card
@@ -167,13 +171,9 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
           columns={[
             {
               title: 'Address',
-              cell: ({ email }) => <span className="font-mono text-xs break-all">{email}</span>,
+              cell: ({ email }) => <span className="[overflow-wrap:anywhere]">{email}</span>,
             },
-            {
-              title: 'Role',
-              isPlain: true,
-              cell: (invitation) => rightsInWords(invitation, projects),
-            },
+            { title: 'Role', isPlain: true, cell: (invitation) => <Rights of={invitation} /> },
             { title: 'Expires', cell: ({ expires_at: at }) => <Time at={at} /> },
             {
               title: '',

@@ -36,22 +36,26 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
     ? ['Make the second factor optional?', 'Make optional']
     : ['Require a second factor?', 'Require'];
   return (
-    <Card
-      title="Second factor"
-      about={
-        isRequired
-          ? 'Every member needs an authenticator app or a passkey.'
-          : 'Each member decides whether to have an authenticator app or a passkey.'
-      }
-    >
-      {without > 0 && (
-        <p className="text-sm text-muted">
-          {without === 1 ? '1 member has none.' : `${without} members have none.`}
-        </p>
-      )}
-      <Button onClick={() => setOpen(true)}>
-        {isRequired ? 'Make the second factor optional' : 'Require a second factor'}
-      </Button>
+    <>
+      <Card
+        title="Second factor"
+        about={
+          isRequired
+            ? 'Every member needs an authenticator app or a passkey.'
+            : 'Each member decides whether to have an authenticator app or a passkey.'
+        }
+        actions={
+          <Button size="small" onClick={() => setOpen(true)}>
+            {isRequired ? 'Make the second factor optional' : 'Require a second factor'}
+          </Button>
+        }
+      >
+        {without > 0 && (
+          <p className="text-sm">
+            {without === 1 ? '1 member has none.' : `${without} members have none.`}
+          </p>
+        )}
+      </Card>
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title={title}>
         <ActionForm action={action} look={isRequired ? 'danger' : 'primary'} send={change}>
           <p>
@@ -61,6 +65,6 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
           </p>
         </ActionForm>
       </Dialog>
-    </Card>
+    </>
   );
 }

@@ -38,7 +38,7 @@ export function LimitsCard({ of }: { of: string }): ReactNode {
         about={
           settings === undefined
             ? 'Owners of the installation set them.'
-            : 'What has no value of its own has that of a variable.'
+            : 'Each project can have limits of its own. The others follow a variable.'
         }
         wide={
           <>
@@ -88,7 +88,7 @@ function LimitTable(props: {
           title: 'Set by',
           isWide: true,
           cell: ({ variable, isOwn }) =>
-            isOwn ? 'this project' : <code className="font-mono text-xs">{variable}</code>,
+            isOwn ? 'This project' : <code className="font-mono text-xs">{variable}</code>,
         },
         {
           title: '',
@@ -152,7 +152,7 @@ function rowsOf(
     },
     {
       what: 'storage',
-      limit: storage.max_bytes === null ? 'no limit' : megabytes(storage.max_bytes),
+      limit: storage.max_bytes === null ? 'No limit' : megabytes(storage.max_bytes),
       now: <Stored storage={storage} />,
       variable: 'LETTERHAUS_STORAGE_MAX_MB',
       isOwn: false,
@@ -190,7 +190,7 @@ function recipientsRow(environment: 'live' | 'test'): Row {
   const value = { max: 1_000, window_s: 60 };
   return {
     what: 'recipients of accepted emails',
-    limit: 'no limit',
+    limit: 'No limit',
     now: '',
     variable: 'LETTERHAUS_LIMIT_RECIPIENTS',
     isOwn: false,
@@ -201,7 +201,7 @@ function recipientsRow(environment: 'live' | 'test'): Row {
 type Limit = Limits['limits'][number];
 
 function Left({ limit: { limit, remaining, reset_s: resetS } }: { limit: Limit }): ReactNode {
-  if (remaining === limit) return <span className="text-muted">unused</span>;
+  if (remaining === limit) return <span className="text-muted">Unused</span>;
   if (remaining > 0) return `${remaining.toLocaleString()} left, resets in ${inWords(resetS)}`;
   return <Mark look="bad">used up, resets in {inWords(resetS)}</Mark>;
 }
@@ -214,6 +214,6 @@ function Stored({ storage }: Pick<Limits, 'storage'>): ReactNode {
 const DAY_H = 24;
 
 function keptFor(hours: number | null): string {
-  if (hours === null) return 'kept indefinitely';
-  return hours % DAY_H === 0 ? `kept for ${hours / DAY_H} days` : `kept for ${hours} hours`;
+  if (hours === null) return 'Kept indefinitely';
+  return hours % DAY_H === 0 ? `Kept for ${hours / DAY_H} days` : `Kept for ${hours} hours`;
 }

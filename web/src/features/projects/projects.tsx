@@ -103,9 +103,9 @@ function NameOf({ project: { id, name } }: { project: Project }): ReactNode {
       >
         {name}
       </Link>
-      {id === scope.project && <span className="ml-2 text-xs text-muted">current</span>}
-      <span className="flex items-center gap-1 font-mono text-xs break-all text-muted">
-        {id}
+      {id === scope.project && <span className="ml-2 text-xs text-muted">Current</span>}
+      <span className="-my-1 flex items-center gap-1 text-xs text-muted">
+        <span className="min-w-0 truncate font-mono">{id}</span>
         <CopyButton text={id} what={`id of ${name}`} />
       </span>
     </>

@@ -20,7 +20,11 @@ export function ReputationCard(): ReactNode {
   return (
     <Card
       title="Reputation alert"
-      about={<HandbookLink page="reputation">How reputation is measured</HandbookLink>}
+      about={
+        <HandbookLink page="reputation" isInText>
+          How reputation is measured
+        </HandbookLink>
+      }
       actions={
         <Button size="small" onClick={() => setOpen(true)}>
           Change the alert
@@ -31,8 +35,8 @@ export function ReputationCard(): ReactNode {
         <Chip tone={on ? 'good' : 'quiet'}>{on ? 'On' : 'Off'}</Chip>
         {on && (
           <span>
-            above {bounces} bounces or {complaints} complaints of at least {min.toLocaleString()}{' '}
-            recipients in 24 hours; new mail {pause ? 'is then held' : 'is sent on'}
+            Above {bounces} bounces or {complaints} complaints, of at least {min.toLocaleString()}{' '}
+            recipients in 24 hours. New mail {pause ? 'is then held' : 'is still sent'}.
           </span>
         )}
       </p>

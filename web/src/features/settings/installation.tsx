@@ -136,7 +136,7 @@ function Retention(): ReactNode {
     <Card
       title="How long mail is kept"
       about={
-        <HandbookLink page="configuration#how-long-mail-is-kept">
+        <HandbookLink page="configuration#how-long-mail-is-kept" isInText>
           Variables and projects
         </HandbookLink>
       }
@@ -185,7 +185,13 @@ function RetentionFacts({ state }: { state: RetentionState }): ReactNode {
   );
 }
 
-const kept = (period: string): string => (period === 'ever' ? 'for ever' : `for ${period}`);
+/** "for 45 days"; the service writes "45d". */
+function kept(period: string): string {
+  const [, number = '', unit = ''] = /^(\d+)([dh])$/.exec(period) ?? [];
+  if (number === '') return period === 'ever' ? 'for ever' : `for ${period}`;
+  const noun = unit === 'd' ? 'day' : 'hour';
+  return `for ${number} ${number === '1' ? noun : `${noun}s`}`;
+}
 
 function Blocks(): ReactNode {
   const api = useApi();
@@ -266,14 +272,21 @@ function TlsFailures(): ReactNode {
   return (
     <Card
       title="TLS that failed in 7 days"
-      about={<HandbookLink page="transport-security">How TLS is checked</HandbookLink>}
+      about={
+        <HandbookLink page="transport-security" isInText>
+          How TLS is checked
+        </HandbookLink>
+      }
       wide={
         <Table
           label="TLS failures"
           rows={failed}
           keyOf={({ day, domain, policy, result }) => `${day} ${domain} ${policy} ${result}`}
           columns={[
-            { title: 'Day', cell: ({ day }) => day },
+            {
+              title: 'Day',
+              cell: ({ day }) => <span className="whitespace-nowrap tabular-nums">{day}</span>,
+            },
             {
               title: 'Domain',
               isPlain: true,

@@ -1,5 +1,5 @@
 /** The passkeys of the signed-in member: list, add, remove. */
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { Passkey } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
@@ -42,28 +42,25 @@ export function Passkeys(): ReactNode {
   };
   const canAdd = setup?.passkeys === true && hasPasskeys();
   return (
-    <Section
-      title="Passkeys"
-      about="Sign in with your device: no address, password or code. A passkey is a second factor, too."
-      wide={
-        <>
-          {passkeys.isPending && <RowsSkeleton rows={1} />}
-          {passkeys.isError && (
-            <Problem error={passkeys.error} retry={() => void passkeys.refetch()} />
-          )}
-          {passkeys.isSuccess && passkeys.data.data.length > 0 && (
-            <PasskeyTable rows={passkeys.data.data} onRemove={setOpen} />
-          )}
-        </>
-      }
-    >
-      {canAdd ? (
-        <Button onClick={() => setOpen('add')}>Add a passkey</Button>
-      ) : (
-        <p className="text-sm text-muted">
-          Passkeys need a host name and https: open the dashboard at its public address.
-        </p>
-      )}
+    <>
+      <Section
+        title="Passkeys"
+        about="Sign in with your device: no address, password or code. A passkey is a second factor, too."
+        actions={
+          canAdd && (
+            <Button size="small" onClick={() => setOpen('add')}>
+              Add a passkey
+            </Button>
+          )
+        }
+        wide={listed(passkeys, setOpen)}
+      >
+        {!canAdd && (
+          <p className="text-sm text-muted">
+            Passkeys need a host name and https: open the dashboard at its public address.
+          </p>
+        )}
+      </Section>
       <Dialog isOpen={open === 'add'} onClose={close} title="Add a passkey">
         <ActionForm action="Continue" send={add}>
           <Field
@@ -82,8 +79,19 @@ export function Passkeys(): ReactNode {
           <PasswordField />
         </ActionForm>
       </Dialog>
-    </Section>
+    </>
   );
+}
+
+/** The list in its state; null while it is empty, because a card has no empty part. */
+function listed(
+  list: UseQueryResult<{ data: Passkey[] }>,
+  onRemove: (one: Passkey) => void,
+): ReactNode {
+  if (list.isPending) return <RowsSkeleton rows={1} />;
+  if (list.isError) return <Problem error={list.error} retry={() => void list.refetch()} />;
+  const { data: rows } = list.data;
+  return rows.length === 0 ? null : <PasskeyTable rows={rows} onRemove={onRemove} />;
 }
 
 function PasskeyTable(props: { rows: Passkey[]; onRemove: (one: Passkey) => void }): ReactNode {
@@ -97,13 +105,14 @@ function PasskeyTable(props: { rows: Passkey[]; onRemove: (one: Passkey) => void
         { title: 'Added', cell: ({ created_at: at }) => <Time at={at} /> },
         {
           title: 'Last used',
-          cell: ({ last_used_at: at }) => (at === null ? 'never' : <Time at={at} />),
+          cell: ({ last_used_at: at }) => (at === null ? 'Never' : <Time at={at} />),
         },
         {
           title: '',
           isNumber: true,
           cell: (passkey) => (
             <Button
+              size="small"
               look="danger"
               aria-label={`Remove the passkey ${passkey.name}`}
               onClick={() => props.onRemove(passkey)}

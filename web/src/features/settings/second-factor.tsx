@@ -23,26 +23,12 @@ const KEY = ['session', 'totp'] as const;
 const FEW_CODES = 3;
 
 export function SecondFactor(): ReactNode {
+  const cache = useQueryClient();
+  const [open, setOpen] = useState<'on' | 'off' | null>(null);
   const totp = useQuery({
     queryKey: KEY,
     queryFn: ({ signal }) => call('getTotp', { signal }),
   });
-  return (
-    <Section
-      title="Second factor"
-      about="Signing in then also requires a code from an authenticator app."
-    >
-      {totp.isPending && <RowsSkeleton rows={1} />}
-      {totp.isError && <Problem error={totp.error} retry={() => void totp.refetch()} />}
-      {totp.isSuccess && <State totp={totp.data} />}
-    </Section>
-  );
-}
-
-function State({ totp }: { totp: Totp }): ReactNode {
-  const cache = useQueryClient();
-  const [open, setOpen] = useState<'on' | 'off' | null>(null);
-  const { enabled, recovery_codes_left: left } = totp;
   const close = (): void => {
     setOpen(null);
     void cache.invalidateQueries({ queryKey: KEY });
@@ -54,7 +40,45 @@ function State({ totp }: { totp: Totp }): ReactNode {
   };
   return (
     <>
-      <p>
+      <Section
+        title="Second factor"
+        about="Signing in then also requires a code from an authenticator app."
+        actions={totp.isSuccess && <Switch isOn={totp.data.enabled} onClick={setOpen} />}
+      >
+        {totp.isPending && <RowsSkeleton rows={1} />}
+        {totp.isError && <Problem error={totp.error} retry={() => void totp.refetch()} />}
+        {totp.isSuccess && <State totp={totp.data} />}
+      </Section>
+      <Dialog isOpen={open === 'on'} onClose={close} title="Switch the second factor on">
+        <SwitchOn onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'off'} onClose={close} title="Switch the second factor off?">
+        <ActionForm action="Switch off" look="danger" send={remove}>
+          <p>You then sign in without a code. Your recovery codes stop working.</p>
+          <PasswordField />
+        </ActionForm>
+      </Dialog>
+    </>
+  );
+}
+
+function Switch(props: { isOn: boolean; onClick: (open: 'on' | 'off') => void }): ReactNode {
+  return props.isOn ? (
+    <Button size="small" look="danger" onClick={() => props.onClick('off')}>
+      Switch off
+    </Button>
+  ) : (
+    <Button size="small" onClick={() => props.onClick('on')}>
+      Switch on
+    </Button>
+  );
+}
+
+function State({ totp }: { totp: Totp }): ReactNode {
+  const { enabled, recovery_codes_left: left } = totp;
+  return (
+    <>
+      <p className="text-sm">
         <Mark look={enabled ? 'good' : 'none'}>{enabled ? 'on' : 'off'}</Mark>
         {enabled && (
           <span className={left <= FEW_CODES ? 'ml-3 text-wait' : 'ml-3 text-muted'}>
@@ -67,22 +91,6 @@ function State({ totp }: { totp: Totp }): ReactNode {
           To get new recovery codes, switch the second factor off and on again.
         </p>
       )}
-      {enabled ? (
-        <Button look="danger" onClick={() => setOpen('off')}>
-          Switch off
-        </Button>
-      ) : (
-        <Button onClick={() => setOpen('on')}>Switch on</Button>
-      )}
-      <Dialog isOpen={open === 'on'} onClose={close} title="Switch the second factor on">
-        <SwitchOn onDone={close} />
-      </Dialog>
-      <Dialog isOpen={open === 'off'} onClose={close} title="Switch the second factor off?">
-        <ActionForm action="Switch off" look="danger" send={remove}>
-          <p>You then sign in without a code. Your recovery codes stop working.</p>
-          <PasswordField />
-        </ActionForm>
-      </Dialog>
     </>
   );
 }
@@ -130,7 +138,7 @@ function SwitchOn({ onDone }: { onDone: () => void }): ReactNode {
 function Codes({ codes, onDone }: { codes: string[]; onDone: () => void }): ReactNode {
   const text = codes.join('\n');
   return (
-    <div className="space-y-3 p-4">
+    <div className="space-y-3 px-5 pt-1 pb-5">
       <p>
         The second factor is on. Each of these codes signs you in once without the app. Save them
         where you can find them without this device. They are not shown again.

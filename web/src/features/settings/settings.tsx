@@ -75,9 +75,22 @@ function PasswordSection(): ReactNode {
     setChanged(true);
   };
   return (
-    <Section title="Password" about="Changing your password signs you out everywhere else.">
-      {isChanged && <p role="status">Your password has been changed.</p>}
-      <Button onClick={() => setOpen(true)}>Change password</Button>
+    <>
+      <Section
+        title="Password"
+        about="Changing your password signs you out everywhere else."
+        actions={
+          <Button size="small" onClick={() => setOpen(true)}>
+            Change password
+          </Button>
+        }
+      >
+        {isChanged && (
+          <p role="status" className="text-sm">
+            Your password has been changed.
+          </p>
+        )}
+      </Section>
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change password">
         <ActionForm action="Change" send={change}>
           <Field
@@ -98,7 +111,7 @@ function PasswordSection(): ReactNode {
           />
         </ActionForm>
       </Dialog>
-    </Section>
+    </>
   );
 }
 
@@ -124,31 +137,34 @@ function Sessions(): ReactNode {
     await navigate({ to: '/sign-in' });
   };
   return (
-    <Section
-      title="Sessions"
-      about="Where you are signed in. A session ends 7 days after its last request."
-      wide={
-        <>
-          {failure !== null && <Problem error={failure} />}
-          {sessions.isPending && <RowsSkeleton rows={2} />}
-          {sessions.isError && (
-            <Problem error={sessions.error} retry={() => void sessions.refetch()} />
-          )}
-          {sessions.isSuccess && (
-            <SessionTable rows={sessions.data.data} onEnd={(id) => void end(id)} />
-          )}
-        </>
-      }
-    >
-      <Button look="danger" onClick={() => setLeaving(true)}>
-        Sign out everywhere
-      </Button>
+    <>
+      <Section
+        title="Sessions"
+        about="Where you are signed in. A session ends 7 days after its last request."
+        actions={
+          <Button size="small" look="danger" onClick={() => setLeaving(true)}>
+            Sign out everywhere
+          </Button>
+        }
+        wide={
+          <>
+            {failure !== null && <Problem error={failure} />}
+            {sessions.isPending && <RowsSkeleton rows={2} />}
+            {sessions.isError && (
+              <Problem error={sessions.error} retry={() => void sessions.refetch()} />
+            )}
+            {sessions.isSuccess && (
+              <SessionTable rows={sessions.data.data} onEnd={(id) => void end(id)} />
+            )}
+          </>
+        }
+      />
       <Dialog isOpen={isLeaving} onClose={() => setLeaving(false)} title="Sign out everywhere?">
         <ActionForm action="Sign out" look="danger" send={endAll}>
           <p>This ends all your sessions, including this one.</p>
         </ActionForm>
       </Dialog>
-    </Section>
+    </>
   );
 }
 
@@ -178,9 +194,10 @@ function SessionTable(props: { rows: OwnSession[]; onEnd: (id: string) => void }
           isNumber: true,
           cell: ({ id, is_current: isCurrent, network }) =>
             isCurrent ? (
-              <span className="text-muted">this session</span>
+              <span className="text-muted">This session</span>
             ) : (
               <Button
+                size="small"
                 aria-label={`Sign out of the session from ${network}`}
                 onClick={() => props.onEnd(id)}
               >

@@ -13,17 +13,18 @@ export function Variables(): ReactNode {
   const api = useApi();
   const variables = useQuery(api.query('listVariables'));
   const [find, setFind] = useState('');
-  const [isOnlySet, setOnlySet] = useState(false);
+  const [isOnlySet, setOnlySet] = useState(true);
   const all = variables.data?.data ?? [];
-  const shown = isOnlySet ? all.filter(({ is_set: isSet }) => isSet) : all;
+  // A search finds every variable: somebody looks for the name of one to set.
+  const shown = isOnlySet && find === '' ? all.filter(({ is_set: isSet }) => isSet) : all;
   const groups = groupsOf(shown, find);
   return (
     <Card
       title="Variables"
-      about="Set in the environment of the service or in letterhaus.env. A change takes effect with the next start."
+      about="Set in the environment or in letterhaus.env, in effect from the next start."
       wide={
         <>
-          <div className="flex flex-wrap items-center gap-3 border-b border-line px-(--page-x) py-3">
+          <div className="flex flex-wrap items-center gap-3 border-b border-line px-(--page-x) py-2">
             <input
               type="search"
               aria-label="Find a variable"
@@ -35,10 +36,12 @@ export function Variables(): ReactNode {
             <label className="flex items-center gap-2 text-sm">
               <input
                 type="checkbox"
+                className="size-4 accent-accent"
+                disabled={find !== ''}
                 checked={isOnlySet}
                 onChange={({ target }) => setOnlySet(target.checked)}
               />
-              Only what is set
+              Only those that are set
             </label>
           </div>
           {variables.isPending && <RowsSkeleton />}
@@ -46,33 +49,44 @@ export function Variables(): ReactNode {
             <Problem error={variables.error} retry={() => void variables.refetch()} />
           )}
           {variables.isSuccess && groups.length === 0 && (
-            <p className="px-(--page-x) py-4 text-sm text-muted">No such variable.</p>
+            <p className="px-(--page-x) py-4 text-sm text-muted">
+              {find === '' ? 'No variable is set.' : 'No variable has such a name.'}
+            </p>
           )}
-          {groups.map(({ title, section, variables: ofGroup }) => (
-            <section key={title} aria-label={title} className="border-line not-first:border-t">
-              <h3 className="flex flex-wrap items-baseline gap-x-3 px-(--page-x) pt-3 text-sm font-semibold">
-                {title}
-                {section !== '' && (
-                  <span className="font-normal">
-                    <HandbookLink page={`configuration#${section}`}>What they mean</HandbookLink>
-                  </span>
-                )}
-              </h3>
-              <dl className="px-(--page-x) pt-1 pb-3 text-sm">
-                {ofGroup.map((one) => (
-                  <div key={one.name} className="grid gap-x-4 py-1 md:grid-cols-2">
-                    <dt className="font-mono text-xs leading-5 break-all">{one.name}</dt>
-                    <dd className="min-w-0">
-                      <Value variable={one} />
-                    </dd>
-                  </div>
-                ))}
-              </dl>
-            </section>
+          {groups.map((group) => (
+            <VariableGroup key={group.title} group={group} />
           ))}
         </>
       }
     />
+  );
+}
+
+function VariableGroup(props: { group: ReturnType<typeof groupsOf>[number] }): ReactNode {
+  const { title, section, variables } = props.group;
+  return (
+    <section aria-label={title} className="border-line not-first:border-t">
+      <h3 className="flex flex-wrap items-baseline gap-x-3 px-(--page-x) pt-3 text-sm font-semibold">
+        {title}
+        {section !== '' && (
+          <span className="font-normal">
+            <HandbookLink page={`configuration#${section}`} isInText>
+              What they mean
+            </HandbookLink>
+          </span>
+        )}
+      </h3>
+      <dl className="px-(--page-x) pt-1 pb-3 text-sm">
+        {variables.map((one) => (
+          <div key={one.name} className="grid gap-x-4 py-1 md:grid-cols-[minmax(20rem,2fr)_3fr]">
+            <dt className="font-mono text-xs leading-5 break-all">{one.name}</dt>
+            <dd className="min-w-0">
+              <Value variable={one} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
   );
 }
 

@@ -46,7 +46,7 @@ const LEVELS = {
 
 /** Findings that need somebody, with what to do. All that is right is one sentence. */
 function Findings({ findings, right }: { findings: readonly DoctorFinding[]; right: string }) {
-  const open = findings.filter(({ level }) => level !== 'green');
+  const open = onceEach(findings.filter(({ level }) => level !== 'green'));
   if (findings.length === 0) {
     return <p className="text-sm text-muted">The doctor has not run yet. It changes nothing.</p>;
   }
@@ -66,6 +66,12 @@ function Findings({ findings, right }: { findings: readonly DoctorFinding[]; rig
       ))}
     </ul>
   );
+}
+
+/** Several checks find the same when one thing is missing, such as the address of the machine. */
+function onceEach(findings: readonly DoctorFinding[]): DoctorFinding[] {
+  const byText = new Map(findings.map((one) => [`${one.found} ${one.remedy}`, one]));
+  return [...byText.values()];
 }
 
 function RunDoctor({ facts: { doctor } }: Props): ReactNode {
