@@ -13,6 +13,7 @@ import {
   redirect,
   stringifySearchWith,
 } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
 import { call, type Scope, whenSignedOut } from './api/client.ts';
 import { coverPage } from './api/cover.ts';
 import { retryDelayMs, retryRead } from './api/stream/connection.ts';
@@ -27,7 +28,9 @@ import { Shell } from './shell/shell.tsx';
 import { SignInAgain } from './features/sign-in/sign-in-again.tsx';
 import { importWhenOnline } from './lib/lazy-import.ts';
 import { Pending } from './ui/pending.tsx';
-import { Empty, Problem } from './ui/states.tsx';
+import { buttonLook } from './ui/button.tsx';
+import { PageHead } from './ui/page.tsx';
+import { Problem } from './ui/states.tsx';
 
 /** A screen that is loaded on first use, as soon as the service can be reached. */
 const screen: typeof lazyRouteComponent = (load, name) =>
@@ -43,15 +46,22 @@ export const queries = new QueryClient({
   },
 });
 
+function NotFound(): ReactNode {
+  return (
+    <>
+      <PageHead title="Page not found" about="The address leads nowhere. It may have a typo." />
+      <div className="px-(--page-x)">
+        <a href="/dashboard/" className={buttonLook({ look: 'primary' })}>
+          Open the dashboard
+        </a>
+      </div>
+    </>
+  );
+}
+
 const root = createRootRoute({
   component: Outlet,
-  notFoundComponent: () => (
-    <Empty title="Page not found">
-      <a href="/dashboard/" className="text-accent underline">
-        Open the dashboard
-      </a>
-    </Empty>
-  ),
+  notFoundComponent: NotFound,
 });
 
 const signIn = createRoute({
@@ -113,7 +123,7 @@ const scoped = createRoute({
     rememberScope(scope);
   },
   // Inside the shell, with its navigation.
-  notFoundComponent: () => <Empty title="Page not found">Choose a page from the navigation.</Empty>,
+  notFoundComponent: NotFound,
   component: () => (
     <>
       <Shell />

@@ -1,5 +1,5 @@
 /** The states of a screen without content: loading, empty, failed. */
-import { CloudOff, type LucideIcon } from 'lucide-react';
+import { CloudOff, type LucideIcon, SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { ApiError } from '../api/client.ts';
 import { Button } from './button.tsx';
@@ -21,11 +21,15 @@ export function RowsSkeleton({ rows = 8 }: { rows?: number }): ReactNode {
   );
 }
 
+const NOT_FOUND = 404;
+
 export function Problem({ error, retry }: { error: unknown; retry?: () => void }): ReactNode {
-  const requestId = error instanceof ApiError ? error.requestId : null;
+  // Another attempt would find as little.
+  const isGone = error instanceof ApiError && error.status === NOT_FOUND;
+  const requestId = error instanceof ApiError && !isGone ? error.requestId : null;
   return (
     <div role="alert" className="flex max-w-2xl gap-4 px-(--page-x) py-5">
-      <Tile icon={CloudOff} tone="bad" />
+      <Tile icon={isGone ? SearchX : CloudOff} tone={isGone ? 'quiet' : 'bad'} />
       <div className="min-w-0 grow">
         <p className="pt-1 font-medium break-words">{sentenceOf(error)}</p>
         {requestId !== null && (
@@ -34,7 +38,7 @@ export function Problem({ error, retry }: { error: unknown; retry?: () => void }
             <CopyButton text={requestId} what="request id" />
           </p>
         )}
-        {retry && (
+        {retry && !isGone && (
           <Button className="mt-3" onClick={retry}>
             Try again
           </Button>

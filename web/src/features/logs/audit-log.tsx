@@ -102,7 +102,7 @@ function Entries(): ReactNode {
 function Who({ event }: { event: AuditEvent }): ReactNode {
   const { name, detail } = actorWords(event);
   return (
-    <span className="break-words">
+    <span className="block min-w-24 [overflow-wrap:anywhere]">
       {name}
       {detail !== null && <span className="block text-xs text-muted">{detail}</span>}
     </span>
@@ -114,7 +114,7 @@ function What(props: { event: AuditEvent; projects: readonly Project[] }): React
   const project = props.projects.find(({ id }) => id === projectId)?.name;
   const place = [project, environment].filter((one) => one != null).join(', ');
   return (
-    <div className="min-w-0 break-words">
+    <div className="min-w-0 [overflow-wrap:anywhere]">
       <span>{actionWords(action)}</span> <Target event={props.event} />
       {place !== '' && <span className="block text-xs text-muted">{place}</span>}
     </div>
@@ -271,7 +271,7 @@ function Save({ query }: { query: AuditQuery }): ReactNode {
   };
   return (
     <>
-      <span role="status" className="text-sm text-muted">
+      <span role="status" className="text-sm text-muted empty:hidden">
         {state.text}
       </span>
       {(['csv', 'json'] as const).map((format) => (

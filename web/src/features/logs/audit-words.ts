@@ -45,6 +45,8 @@ const WORDS: Readonly<Record<string, string>> = {
   cancelDomainDkimRotation: 'Canceled a DKIM rotation',
   updateApiKey: 'Changed an API key',
   createApiKey: 'Created an API key',
+  verifyDomain: 'Checked a domain',
+  holdQueue: 'Put queued mail on hold',
   sendEmailBatch: 'Sent a batch of emails',
 };
 
