@@ -66,7 +66,7 @@ test('a limit is set in three clicks, beside who changed it last', async () => {
   await dialog.getByLabel('Hold new mail of that domain').check();
   await assertGood(page);
   await dialog.getByRole('button', { name: 'Save' }).click();
-  await page.getByText(/above 4% bounces .* new mail is then held/).waitFor();
+  await page.getByText(/Above 4% bounces .* New mail is then held/).waitFor();
 });
 
 test('an admin sees the limits and cannot change them', async () => {
@@ -172,6 +172,8 @@ test('TLS and tracking of a domain are set on its page', async () => {
   await dialog.getByLabel('Clicks').check();
   await assertGood(page);
   await dialog.getByRole('button', { name: 'Save' }).click();
+  // The choice in the dialog has the same words.
+  await dialog.waitFor({ state: 'detached' });
   await page.getByText('Required, with a valid certificate').waitFor();
   await page.getByText(`Last change by ${OWNER.name}`).waitFor();
   const { tls, tracking } = (await owner.get(`/v1/domains/${domain.id}`)).body;

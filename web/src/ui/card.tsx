@@ -51,7 +51,7 @@ function CardHead(props: {
 }): ReactNode {
   return (
     <header className="flex min-h-12 flex-wrap items-center gap-x-3 gap-y-1.5 px-4 py-2.5 text-sm">
-      <div className="flex min-w-0 grow basis-36 flex-wrap items-baseline gap-x-3">
+      <div className="flex min-w-0 grow basis-44 flex-wrap items-baseline gap-x-3">
         <h2 id={props.id} className="text-base font-semibold break-words">
           {props.title}
         </h2>

@@ -83,7 +83,7 @@ export function Code({ text, what }: { text: string; what: string }): ReactNode 
       >
         {text}
       </pre>
-      <span className="absolute top-1.5 right-1.5">
+      <span className="absolute top-1.5 right-1.5 rounded-md bg-sunken">
         <CopyButton text={text} what={what} />
       </span>
     </div>

@@ -11,6 +11,8 @@ test('an action is what somebody did', () => {
     rotateApiKey: 'Rotated an API key',
     verifyDomain: 'Checked a domain',
     holdQueue: 'Put queued mail on hold',
+    replayWebhookDelivery: 'Replayed a webhook delivery',
+    beginTotp: 'Began to set up a second factor',
     importSuppressions: 'Imported suppressions',
     dropQueue: 'Dropped queued mail',
     removeMember: 'Removed a member',

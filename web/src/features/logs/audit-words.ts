@@ -46,6 +46,13 @@ const WORDS: Readonly<Record<string, string>> = {
   updateApiKey: 'Changed an API key',
   createApiKey: 'Created an API key',
   verifyDomain: 'Checked a domain',
+  beginTotp: 'Began to set up a second factor',
+  confirmTotp: 'Switched a second factor on',
+  removeTotp: 'Switched a second factor off',
+  startPasskey: 'Began to add a passkey',
+  replayWebhook: 'Replayed events to a webhook',
+  undoQueueDrop: 'Took back a drop of queued mail',
+  probeProvider: 'Tried a provider again',
   holdQueue: 'Put queued mail on hold',
   sendEmailBatch: 'Sent a batch of emails',
 };
@@ -77,7 +84,7 @@ export function actionWords(action: string): string {
 function pastOf(verb: string): string {
   const past = verb.endsWith('e')
     ? `${verb}d`
-    : verb.endsWith('y')
+    : /[^aeiou]y$/.test(verb)
       ? `${verb.slice(0, -1)}ied`
       : `${verb}ed`;
   return past.charAt(0).toUpperCase() + past.slice(1);
