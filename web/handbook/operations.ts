@@ -8,7 +8,7 @@ export function operationsOf({ paths }: ReferenceSource): Omit<Entry, 'id'>[] {
       url: `/docs/reference#${operationId}`,
       page: 'API reference',
       heading: summary,
-      text: `${method.toUpperCase()} ${path} ${operationId} ${description}`.trim(),
+      text: `${method.toUpperCase()} ${path} ${operationId} ${description.replaceAll('`', '')}`.trim(),
     })),
   );
 }

@@ -4,6 +4,7 @@
  */
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
+import { Lock } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { includesRole, type Role } from '../../../src/core/member-roles.ts';
 import { leastRole, type Operation, ORGANIZATION_OPERATIONS } from '../../../src/http/roles.ts';
@@ -61,13 +62,15 @@ export function AllowedScreen(props: {
   return (
     <>
       <PageHead title={props.title} />
-      <Empty title={`This page needs the role ${least}`}>
+      <Empty title={`This page needs the role ${least}`} icon={Lock}>
         <p>Your role is {role}.</p>
         <WhoHas least={least} />
       </Empty>
     </>
   );
 }
+
+const anyOf = new Intl.ListFormat('en', { type: 'disjunction' });
 
 function WhoHas({ least }: { least: Role }): ReactNode {
   const members = useQuery({
@@ -80,7 +83,7 @@ function WhoHas({ least }: { least: Role }): ReactNode {
   if (!names || names.length === 0) return null;
   return (
     <p>
-      {names.join(', ')} can give you the role {least}.
+      {anyOf.format(names)} can give you the role {least}.
     </p>
   );
 }

@@ -83,7 +83,7 @@ export function Code({ text, what }: { text: string; what: string }): ReactNode 
       >
         {text}
       </pre>
-      <span className="absolute top-1.5 right-1.5 rounded-md bg-sunken">
+      <span className="absolute inset-y-px right-px rounded-r-md bg-sunken p-1.5">
         <CopyButton text={text} what={what} />
       </span>
     </div>

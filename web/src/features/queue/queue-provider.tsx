@@ -68,7 +68,7 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
         <Figure size="small" label="In delivery" value={count(found.with_workers, isEstimate)} />
         <Figure
           size="small"
-          label="Due and not sent"
+          label="Due, not sent"
           value={count(found.due, isEstimate)}
           limit={
             found.oldest_due_at && (
@@ -200,7 +200,9 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
                 title: 'Value',
                 isNumber: true,
                 isState: true,
-                cell: ({ value }) => value ?? 'No limit',
+                cell: ({ value }) => (
+                  <span className="whitespace-nowrap">{value ?? 'No limit'}</span>
+                ),
               },
               {
                 title: 'Set by',

@@ -153,7 +153,7 @@ function QueueFigures({ queue }: { queue: Queue }): ReactNode {
       <Figure size="small" label="In delivery" value={count(withWorkers, isEstimate)} />
       <Figure
         size="small"
-        label="Due and not sent"
+        label="Due, not sent"
         value={count(due, isEstimate)}
         limit={
           queue.oldest_due_at && (
@@ -214,7 +214,7 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
               title: 'Current limit',
               isWide: true,
               cell: (row) => (
-                <div className="max-w-prose min-w-56">
+                <div className="max-w-prose min-w-40">
                   <LimitText row={row} />
                 </div>
               ),

@@ -55,7 +55,10 @@ export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: P
                 {title}
               </th>
             ))}
-            <th scope="col" className={`${CELL} text-right font-medium max-sm:hidden`}>
+            <th
+              scope="col"
+              className={`${CELL} text-right font-medium whitespace-nowrap max-sm:hidden`}
+            >
               Next or ended
             </th>
           </tr>
