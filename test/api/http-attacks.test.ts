@@ -138,6 +138,7 @@ test('incomplete bodies of one key use at most half of the memory', async () => 
 
 test('500 clients that do not read responses cost little memory and do not block others', async () => {
   const [worker] = await service.workerPids();
+  const refusedBefore = refusedOpenApi();
   const beforeMb = await residentMb(worker);
   const asks = 'GET /openapi.json HTTP/1.1\r\nHost: here\r\n\r\n'.repeat(20);
   const deaf = Array.from({ length: 500 }, () =>
@@ -152,10 +153,18 @@ test('500 clients that do not read responses cost little memory and do not block
     // Twenty sends later all have been asked for; the kernel has what it takes of them.
     const grownMb = (await residentMb(worker)) - beforeMb;
     assert.ok(grownMb < 150, `${Math.round(grownMb)} MB more`);
+    // A refusal ends the connection. Not every request that the client has pipelined is refused.
+    const refused = refusedOpenApi() - refusedBefore;
+    assert.ok(refused <= deaf.length, `${refused} requests were refused`);
   } finally {
     for (const socket of deaf) socket.destroy();
   }
 });
+
+/** Returns the number of requests for the description of the API that the log has as refused. */
+function refusedOpenApi(): number {
+  return service.logs.split('"route":"/openapi.json","status":503').length - 1;
+}
 
 /** Returns the resident memory of a process, by /proc. */
 async function residentMb(pid = 0): Promise<number> {

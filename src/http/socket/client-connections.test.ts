@@ -104,8 +104,8 @@ test('responses that are read too slowly are dropped', async () => {
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const [slow] = await deafClients(http, 1);
   assert.ok(slow);
-  // 4 MB a second at most, so that reading never pauses and 20 MB take longer than the limit.
-  const timer = setInterval(() => slow.socket.read(80_000), 20);
+  // 300 KB a second at most, so that reading never pauses and a response of 1 MB takes longer than the limit.
+  const timer = setInterval(() => slow.socket.read(6_000), 20);
   await waitFor(async () => (await countOf(http)) === 0, { what: 'it to be closed' });
   clearInterval(timer);
   destroyAll([slow]);
@@ -126,22 +126,10 @@ test('beyond the limit for unread responses their clients are disconnected, and 
   destroyAll(deaf);
 });
 
-test('a response to a disconnected client uses no memory of others', async (t) => {
-  const limits = { ...CONNECTION_LIMITS, unreadBytes: { anonymous: MIB, known: MIB } };
-  const log = pino({ level: 'silent' });
-  const options = { limits, log, world: systemWorld, isShared: () => true, onTimeout: () => {} };
-  const connections = new ClientConnections(options);
+test('a response to a disconnected client uses no memory of others', async () => {
   const responses: ServerResponse[] = [];
-  const server = createServer((_request, response) => responses.push(response));
-  connections.observe(server);
-  t.after(() => {
-    connections.stop();
-    server.close();
-    server.closeAllConnections();
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  await using served = await serveWith((response) => responses.push(response));
+  const { connections, port } = served;
   const ask = () =>
     connect(port, '127.0.0.1')
       .on('error', () => {})
@@ -156,6 +144,97 @@ test('a response to a disconnected client uses no memory of others', async (t) =
   ask();
   await waitFor(() => responses.length === 11, { what: 'the last request' });
   connections.countResponse(responses.at(-1)!, MIB);
+});
+
+type Served = AsyncDisposable & { connections: ClientConnections; port: number };
+
+/** A server of Node with limited connections, without the app. */
+async function serveWith(listener: (response: ServerResponse) => void): Promise<Served> {
+  const limits = { ...CONNECTION_LIMITS, unreadBytes: { anonymous: MIB, known: MIB } };
+  const log = pino({ level: 'silent' });
+  const options = { limits, log, world: systemWorld, isShared: () => true, onTimeout: () => {} };
+  const connections = new ClientConnections(options);
+  const server = createServer((_request, response) => listener(response));
+  connections.observe(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    connections,
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      connections.stop();
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+/** Writes requests at once, and counts the responses that it reads. */
+function pipeline(port: number, requests: number): { socket: Socket; read: () => number } {
+  const socket = connect(port, '127.0.0.1').on('error', () => {});
+  let received = '';
+  socket.setEncoding('latin1').on('data', (text: string) => (received += text));
+  socket.write(GET.repeat(requests));
+  return { socket, read: () => received.split('HTTP/1.1 200 ').length - 1 };
+}
+
+test('of 90 pipelined requests without a key one is begun until its response was sent', async () => {
+  const begun: ServerResponse[] = [];
+  await using served = await serveWith((response) => begun.push(response));
+  const { socket, read } = pipeline(served.port, 90);
+  for (let number = 1; number <= 90; number += 1) {
+    await waitFor(() => begun.length === number, { what: 'the next request' });
+    begun.at(-1)!.end('ok');
+    assert.equal(begun.length, number);
+  }
+  await waitFor(() => read() === 90, { what: 'all responses' });
+  socket.destroy();
+});
+
+test('pipelined requests with a key begin together, until a response is not read', async () => {
+  const begun: ServerResponse[] = [];
+  await using served = await serveWith((response) => begun.push(response));
+  const { connections } = served;
+  const { socket, read } = pipeline(served.port, 6);
+  await waitFor(() => begun.length === 1, { what: 'the first request' });
+  connections.markKnown(begun[0]!.req.socket, 'project');
+  connections.countResponse(begun[0]!, 2);
+  begun[0]!.end('ok');
+  await waitFor(() => begun.length === 6, { what: 'the others' });
+  socket.write(GET.repeat(2));
+  await waitFor(() => begun.length === 8, { what: 'two more' });
+  connections.countResponse(begun[1]!, MIB / 2);
+  socket.write(GET);
+  const other = pipeline(served.port, 1);
+  await waitFor(() => begun.length === 9, { what: 'the request of another client' });
+  begun[8]!.end('ok');
+  await waitFor(() => other.read() === 1, { what: 'its response' });
+  assert.equal(begun.length, 9, 'the ninth request of the first client has not begun');
+  for (const response of begun.slice(1, 8)) response.end('ok');
+  await waitFor(() => begun.length === 10, { what: 'its ninth request' });
+  begun[9]!.end('ok');
+  await waitFor(() => read() === 9, { what: 'its responses' });
+  for (const client of [socket, other.socket]) client.destroy();
+});
+
+test('requests that follow too many on a connection are not begun', async () => {
+  let begun = 0;
+  await using served = await serveWith(() => (begun += 1));
+  const { socket } = pipeline(served.port, 2_000);
+  await waitFor(() => socket.destroyed, { what: 'the end of the connection' });
+  assert.equal(begun, 1);
+});
+
+test('requests that follow a response with Connection: close are not begun', async () => {
+  let begun = 0;
+  await using served = await serveWith((response) => {
+    begun += 1;
+    response.setHeader('connection', 'close').end('ok');
+  });
+  const { socket, read } = pipeline(served.port, 10);
+  await waitFor(() => socket.destroyed, { what: 'the end of the connection' });
+  assert.deepEqual([begun, read()], [1, 1]);
 });
 
 function countOf(http: StubHttp): Promise<number> {

@@ -1,11 +1,15 @@
 /**
- * Limits the connections of one worker: their number, their number per client, the time for each request, and the
- * bytes of responses that clients have not read.
+ * Limits the connections of one worker: their number, their number per client, the requests that are begun on each,
+ * the time for each request, and the bytes of responses that clients have not read.
  *
  * A connection is known once a valid key was sent on it, and anonymous before. When a limit is reached, the oldest
  * anonymous connection is closed for the newest. So a flood cannot exclude clients with a key: it would have to
  * replace every anonymous connection in the milliseconds between connecting and sending the key. Shared addresses
  * (trusted proxies, this machine) count only towards the total.
+ *
+ * A client may pipeline requests. Node parses up to 64 KB of them at once, thousands, before any response is sent. So
+ * a request begins only in its turn: on an anonymous connection when the response before it was sent, on a known one
+ * while the client reads the responses. A client that does not read costs one response.
  *
  * Node itself limits headers, bodies, handshakes and idle connections (http/app.ts). This file limits the time for a
  * response and for reading it.
@@ -24,7 +28,7 @@ export type ConnectionLimits = {
   connections: number;
   /** Anonymous connections per client. Half of all connections may be known ones of one project. */
   connectionsOfClient: number;
-  /** Responses in progress on one connection: a client may pipeline requests. */
+  /** Requests of one connection that have no complete response, begun or not. */
   pipelined: number;
   /** Bytes of responses that were sent and not read, for all anonymous and for all known connections. */
   unreadBytes: { anonymous: number; known: number };
@@ -53,6 +57,8 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
 
 /** Responses up to this size are sent even above the limit for unread bytes, because the refusal itself is one. */
 const SMALL_RESPONSE_BYTES = 4 * 1024;
+/** A known connection with more unread bytes begins no further request. */
+const UNREAD_AT_BEGIN_BYTES = 64 * 1024;
 const WARN_EVERY_MS = 60_000;
 
 type Connection = {
@@ -62,6 +68,8 @@ type Connection = {
   /** The project of the key; null for an anonymous connection. */
   project: string | null;
   requestsInProgress: number;
+  /** Parsed requests, in order, that begin when the responses before them allow it. */
+  waiting: (() => void)[];
   unreadBytes: number;
   pool: Pool;
   deadlineMs: number;
@@ -94,6 +102,8 @@ export class ClientConnections {
   readonly #bySocket = new WeakMap<Socket, Connection>();
   readonly #requestCountOf = new Map<string, number>();
   readonly #pools: { anonymous: Pool; known: Pool };
+  /** Connections of a pool that may be closed for others until the next check, most unread bytes last. */
+  readonly #idleReaders = new Map<Pool, Connection[]>();
   readonly #timer: NodeJS.Timeout;
   /** Time of the last check, which saves reading the clock. */
   #nowMs: number;
@@ -112,11 +122,18 @@ export class ClientConnections {
     this.#timer = setInterval(() => this.#checkAll(), options.limits.checkEveryMs).unref();
   }
 
+  /** Limits the connections of a server that has its request listener. */
   observe(server: Server): void {
     // Runs first, so that a refused connection needs no handshake.
     server.prependListener('connection', (socket: Socket) => this.#add(socket));
     server.on('secureConnection', (socket: TLSSocket) => this.#replaceByTls(socket));
-    server.on('request', this.#beginRequest);
+    const listeners = server.listeners('request');
+    server.removeAllListeners('request');
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      this.#take({ request, response }, () => {
+        for (const listener of listeners) listener.call(server, request, response);
+      });
+    });
   }
 
   /** Makes a connection known, because a valid key of this project was sent on it. */
@@ -151,7 +168,8 @@ export class ClientConnections {
   /**
    * Counts a response until it is read.
    * @param bytes null for a stream, which buffers little
-   * @throws Overloaded when too many bytes are unread and no other connection can be closed
+   * @throws Overloaded when too many bytes are unread and no other connection can be closed. The connection ends after
+   *   the response.
    */
   countResponse(response: ServerResponse, bytes: number | null): void {
     const connection = this.#bySocket.get(response.req.socket);
@@ -165,6 +183,8 @@ export class ClientConnections {
     const isTooMuch =
       pool.usedBytes + bytes > pool.maxBytes && !this.#closeIdleReaders(pool, bytes);
     if (isTooMuch && bytes > SMALL_RESPONSE_BYTES) {
+      // Ends the connection after the refusal: the requests that follow would be refused for the same reason.
+      response.shouldKeepAlive = false;
       throw new Overloaded('too many responses have not been read');
     }
     const isFirst = connection.unreadBytes === 0;
@@ -187,6 +207,7 @@ export class ClientConnections {
       client,
       project: null,
       requestsInProgress: 0,
+      waiting: [],
       unreadBytes: 0,
       pool: this.#pools.anonymous,
       deadlineMs: Infinity,
@@ -231,6 +252,7 @@ export class ClientConnections {
     if (!this.#open.delete(connection)) return;
     this.#removeAnonymous(connection);
     connection.pool.usedBytes -= connection.unreadBytes;
+    connection.waiting = [];
     const { project } = connection;
     if (project === null) return;
     const knownCount = (this.#knownCountOf.get(project) ?? 0) - 1;
@@ -252,15 +274,39 @@ export class ClientConnections {
     this.#remove(connection);
   }
 
-  readonly #beginRequest = (request: IncomingMessage, response: ServerResponse): void => {
+  /** Begins a request in its turn. A request on a closed connection is dropped. */
+  #take(
+    { request, response }: { request: IncomingMessage; response: ServerResponse },
+    serve: () => void,
+  ): void {
     const connection = this.#bySocket.get(request.socket);
-    if (connection === undefined) return;
-    if (connection.requestsInProgress === 0)
-      connection.deadlineMs = this.#nowMs + this.#limits.responseMs;
-    connection.requestsInProgress += 1;
-    if (connection.requestsInProgress > this.#limits.pipelined) return this.#close(connection);
-    response.on('close', () => this.#endRequest(connection, response));
-  };
+    if (connection === undefined) return serve();
+    if (!this.#open.has(connection)) return;
+    const { waiting, requestsInProgress } = connection;
+    if (requestsInProgress + waiting.length >= this.#limits.pipelined) {
+      return this.#close(connection);
+    }
+    waiting.push(() => {
+      if (connection.requestsInProgress === 0) {
+        connection.deadlineMs = this.#nowMs + this.#limits.responseMs;
+      }
+      connection.requestsInProgress += 1;
+      response.on('close', () => this.#endRequest(connection, response));
+      serve();
+    });
+    this.#beginWaiting(connection);
+  }
+
+  #beginWaiting(connection: Connection): void {
+    while (this.#mayBegin(connection)) connection.waiting.shift()?.();
+  }
+
+  #mayBegin(connection: Connection): boolean {
+    const { waiting, socket, project, requestsInProgress, unreadBytes } = connection;
+    // A response with `Connection: close` has ended the socket.
+    if (waiting.length === 0 || !socket.writable || !this.#open.has(connection)) return false;
+    return requestsInProgress === 0 || (project !== null && unreadBytes < UNREAD_AT_BEGIN_BYTES);
+  }
 
   #endRequest(connection: Connection, { unreadBytes = 0 }: CountedResponse): void {
     connection.requestsInProgress -= 1;
@@ -272,23 +318,31 @@ export class ClientConnections {
     else if (connection.unreadBytes === 0) {
       connection.deadlineMs = this.#nowMs + this.#limits.responseMs;
     }
+    this.#beginWaiting(connection);
   }
 
   /** Closes connections of a pool that read nothing since the last check, most unread bytes first. */
   #closeIdleReaders(pool: Pool, bytes: number): boolean {
-    const idle = [...this.#open].filter((connection) => {
-      const { socket, queuedBytes } = connection;
-      return connection.pool === pool && queuedBytes > 0 && queuedBytesOf(socket) === queuedBytes;
-    });
-    for (const connection of idle.toSorted((a, b) => b.unreadBytes - a.unreadBytes)) {
-      if (pool.usedBytes + bytes <= pool.maxBytes) break;
-      this.#close(connection);
+    // A connection becomes idle only by a check, so a flood of responses does not search all of them each time.
+    const idle = this.#idleReaders.get(pool) ?? this.#findIdleReaders(pool);
+    this.#idleReaders.set(pool, idle);
+    while (pool.usedBytes + bytes > pool.maxBytes) {
+      const connection = idle.pop();
+      if (connection === undefined) return false;
+      if (isIdleReader(connection) && this.#open.has(connection)) this.#close(connection);
     }
-    return pool.usedBytes + bytes <= pool.maxBytes;
+    return true;
+  }
+
+  #findIdleReaders(pool: Pool): Connection[] {
+    return [...this.#open]
+      .filter((connection) => connection.pool === pool && isIdleReader(connection))
+      .toSorted((a, b) => a.unreadBytes - b.unreadBytes);
   }
 
   #checkAll(): void {
     this.#nowMs = this.#options.world.monotonicMs();
+    this.#idleReaders.clear();
     for (const connection of this.#open) this.#check(connection);
     if (this.#closed === 0 || this.#nowMs - this.#warnedAtMs < WARN_EVERY_MS) return;
     this.#options.log.warn(
@@ -315,6 +369,11 @@ export class ClientConnections {
     connection.deadlineMs = Infinity;
     this.#options.onTimeout(socket);
   }
+}
+
+/** Whether a client has read nothing of what waits for it since the last check. */
+function isIdleReader({ socket, queuedBytes }: Connection): boolean {
+  return queuedBytes > 0 && queuedBytesOf(socket) === queuedBytes;
 }
 
 /** Returns the bytes that wait to be sent. Node's own timeouts also use the second number. */
