@@ -297,6 +297,8 @@ export type CaseFile = {
   events: TimelineEvent[];
   /** False when the email has more than 1,000 events. */
   events_complete: boolean;
+  /** Records of the sending domain in DNS, as checks found them: the last result before the email, and each other result until its last event. Empty for mail from before the service kept them. */
+  domain_checks: CaseFileDomainCheck[];
   /** DNS and authentication at the time of the file. */
   diagnosis: Diagnosis;
   /** Message of the first recipient in the file, or null after the retention of content. */
@@ -309,6 +311,29 @@ export type CaseFile = {
   } | null;
   /** Signature over the canonical JSON (RFC 8785) of all other members, in base64. */
   signature: string;
+};
+
+/** What checks of the sending domain found, from the first to the last with this result. */
+export type CaseFileDomainCheck = {
+  /** First check with this result. */
+  first_checked_at: string;
+  /** Last check in a row with this result. */
+  last_checked_at: string;
+  records: Array<{
+    record: 'DKIM' | 'SPF' | 'MX';
+    name: string;
+    required: boolean;
+    status: 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
+    /** Records that DNS returned for the name. */
+    found: string[];
+  }>;
+  dmarc: {
+    status: 'found' | 'missing' | 'dns_error';
+    /** Domain that published the records, or null without any. */
+    domain: string | null;
+    /** DMARC records that DNS returned. */
+    found: string[];
+  };
 };
 
 /** The email, with hashes instead of its content. */

@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
 import { failsAt } from './domain-limits.ts';
 import { adviseInbound, type Source } from './dns/advice.ts';
+import { noteCheckResult } from './dns/check-history-store.ts';
 import { domainToWire } from './wire.ts';
 import {
   type CheckedRecord,
@@ -75,9 +76,10 @@ export async function verifyDomain(
     const signing = isSwitched ? await switchKeys(tx, locked) : locked;
     const { event, ...state } = nextDomainState(locked, check.required, time);
     const keys = nextSigningKeys(signing, check.published, state.status);
-    const { advice } = check;
+    const { advice, dmarc } = check;
     const records = check.records.filter((record) => isKept(record, signing));
     const saved = await saveCheck(tx, locked, { ...state, ...keys, records, advice });
+    await noteCheckResult(tx, saved, { records: records.map(asFound), dmarc });
     if (event !== null) await recordDomainEvent(tx, event, saved);
     await reportDegraded(tx, locked, saved);
     return { before: locked.status, saved, event };
@@ -97,6 +99,11 @@ function selectorsOf({ rsaSelector, nextKeys }: StoredDomain): string {
  */
 function isKept({ key, status }: CheckedRecord, { isPreviousNeeded }: StoredDomain): boolean {
   return key !== 'previous' || isPreviousNeeded || status !== 'missing';
+}
+
+/** Omits advice, whose sentences may change with a version. */
+function asFound({ record, name, required, status, found }: CheckedRecord) {
+  return { record, name, required, status, found };
 }
 
 async function lookUpRecords(

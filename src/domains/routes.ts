@@ -25,6 +25,7 @@ import type { App, HttpServices } from '../http/services.ts';
 import { WAITING_SHOWN_MAX } from './domain-limits.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../mail/dkim-import.ts';
 import { isId } from '../database/ids.ts';
+import { RECORD_STATUSES } from './dns/records.ts';
 import { DOMAIN_STATUSES, DOMAIN_TLS } from './domain-store.ts';
 
 const TAGS = ['Domains'];
@@ -251,7 +252,7 @@ const record = z
       10,
     ),
     required: z.boolean().describe('True when the domain cannot be verified without this record.'),
-    status: z.enum(['not_started', 'verified', 'missing', 'mismatch', 'dns_error']),
+    status: z.enum(RECORD_STATUSES),
     found: doc(z.array(z.string()), 'Records that DNS has at this name.', []),
     problem: doc(
       z.string().nullable(),

@@ -7,11 +7,16 @@ import { after, test } from 'node:test';
 import { canonicalJson } from '../../src/emails/evidence/canonical-json.ts';
 import { EMAIL, UUID_V7 } from '../support/api.ts';
 import { temporaryFolder } from '../support/embedded.ts';
+import { startFakeDns } from '../support/fake-dns.ts';
 import { letterhaus } from '../support/letterhaus.ts';
 import { type ApiResponse, startService } from '../support/service.ts';
 
-const service = await startService();
-after(() => service[Symbol.asyncDispose]());
+const dns = await startFakeDns();
+const service = await startService({ dns });
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  await dns[Symbol.asyncDispose]();
+});
 const folder = temporaryFolder();
 
 type Body = ApiResponse['body'];
@@ -42,6 +47,47 @@ test('a case file has the dialogue of each attempt and hashes instead of the con
   assert.equal(file['message'].sha256, attempts[0].message_sha256);
   assert.match(file['message'].header, /^DKIM-Signature: /m);
   assert.equal(file['events_complete'], true);
+});
+
+test('a case file has the DNS records of the sending domain as they were when the email was sent', async () => {
+  const check = async (records: Record<string, string[]>): Promise<void> => {
+    for (const [name, texts] of Object.entries(records)) dns.set(name, 'TXT', texts);
+    const { body: domains } = await service.request('GET', '/v1/domains', { key });
+    const response = await service.request('POST', `/v1/domains/${domains.data[0].id}/verify`, {
+      key,
+    });
+    assert.equal(response.status, 200, response.text);
+  };
+  const key = await service.liveKey();
+  dns.set('_dmarc.dated.test', 'TXT', ['v=DMARC1; p=reject']);
+  await service.addLiveDomain('dated.test');
+  const send = async (): Promise<string> => {
+    const body = { ...EMAIL, from: 'hello@dated.test', to: 'jo@mail.org' };
+    const accepted = await service.request('POST', '/v1/emails', { key, body });
+    assert.equal(accepted.status, 202, accepted.text);
+    return accepted.body.id;
+  };
+  const checksOf = async (id: string): Promise<Body[]> =>
+    (await service.request('GET', `/v1/emails/${id}/case-file`, { key })).body['domain_checks'];
+  const earlier = await send();
+  // A check that finds the same makes no second result.
+  await check({});
+  await check({ '_dmarc.dated.test': ['v=DMARC1; p=none'], 'send.dated.test': ['v=spf1 -all'] });
+  const later = await send();
+
+  const [first] = await checksOf(earlier);
+  const spfOf = (result: Body) => result['records'].find(({ record }: Body) => record === 'SPF');
+  assert.deepEqual(first!['dmarc'], {
+    status: 'found',
+    domain: 'dated.test',
+    found: ['v=DMARC1; p=reject'],
+  });
+  assert.equal(spfOf(first).status, 'verified');
+  assert.ok(first!['last_checked_at'] > first!['first_checked_at']);
+  const [then, ...more] = await checksOf(later);
+  assert.deepEqual(more, []);
+  assert.deepEqual(then!['dmarc'].found, ['v=DMARC1; p=none']);
+  assert.deepEqual([spfOf(then).status, spfOf(then).found], ['mismatch', ['v=spf1 -all']]);
 });
 
 test('a case file of one recipient names no other one', async () => {

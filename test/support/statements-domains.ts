@@ -1,6 +1,7 @@
 /** Statements of sending domains and their DKIM keys, for statements.ts. */
 import * as domains from '../../src/domains/domain-store.ts';
 import { loadSigningKeys } from '../../src/domains/domain-store.ts';
+import * as history from '../../src/domains/dns/check-history-store.ts';
 import * as rotation from '../../src/domains/dkim-key-store.ts';
 import { newId } from '../../src/database/ids.ts';
 import type { Page } from '../../src/database/page.ts';
@@ -24,6 +25,9 @@ export async function useDomains({ db, sender }: Stage): Promise<void> {
     await domains.lockDomainsOfProject(tx, sender.projectId);
     const locked = await domains.lockDomain(tx, sender, added!.id);
     await domains.saveCheck(tx, locked!, locked!);
+    await history.noteCheckResult(tx, locked!, { records: [], dmarc: null });
+    const now = new Date();
+    await history.listCheckResults(tx, { ...sender, id: newId() }, { from: now, until: now });
     const made = { ...locked!, rsaPrivateKey: Buffer.alloc(1), ed25519PrivateKey: Buffer.alloc(1) };
     await rotation.beginRotation(tx, locked!, { keys: made, records: [] });
     await rotation.cancelRotation(tx, locked!, []);

@@ -6,7 +6,7 @@
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../../net/ip-addresses.ts';
 import type { DnsResult } from '../../net/dns/resolver.ts';
-import { findDmarcRecords, isDmarc, parseDmarcTags } from './dmarc-records.ts';
+import { type DmarcRecords, findDmarcRecords, isDmarc, parseDmarcTags } from './dmarc-records.ts';
 import { type DnsLookups, organizationOf } from './zone-names.ts';
 
 /** One sentence, as it is stored and shown by the API. */
@@ -31,6 +31,8 @@ type AdviceContext = {
   hostname: string;
   sources: readonly Source[];
   lookups: DnsLookups;
+  /** The DMARC records of the domain, if the caller looks them up. */
+  dmarc?: Promise<DmarcRecords | null>;
 };
 
 const SOURCES_MAX = 8;
@@ -45,8 +47,8 @@ export async function adviseOn(context: AdviceContext): Promise<AdviceFinding[]>
   return findings.flat();
 }
 
-async function adviseDmarc({ name, lookups }: AdviceContext): Promise<AdviceFinding[]> {
-  const found = await findDmarcRecords(name, lookups);
+async function adviseDmarc({ name, lookups, dmarc }: AdviceContext): Promise<AdviceFinding[]> {
+  const found = await (dmarc ?? findDmarcRecords(name, lookups));
   if (found?.kind === 'error') return [];
   if (found !== null) return dmarcFindings(found.at, found.texts, found.at !== name);
   const organization = organizationOf(name);

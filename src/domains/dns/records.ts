@@ -26,7 +26,14 @@ export type ExpectedRecord = {
   key?: 'next' | 'previous';
 };
 
-export type RecordStatus = 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
+export const RECORD_STATUSES = [
+  'not_started',
+  'verified',
+  'missing',
+  'mismatch',
+  'dns_error',
+] as const;
+export type RecordStatus = (typeof RECORD_STATUSES)[number];
 
 export type CheckedRecord = ExpectedRecord & {
   status: RecordStatus;

@@ -23,6 +23,7 @@ import {
 } from './record-comparison.ts';
 import { type DnsLookups, zonesOf } from './zone-names.ts';
 import { type Advice, adviseOn, type Source, toAdvice } from './advice.ts';
+import { type DmarcRecords, findDmarcRecords } from './dmarc-records.ts';
 import {
   type CheckedRecord,
   type ExpectedRecord,
@@ -36,6 +37,8 @@ import type { DomainStatus, StoredDomain } from '../domain-store.ts';
 
 export type DomainCheck = {
   records: CheckedRecord[];
+  /** Null: there is none. */
+  dmarc: DmarcRecords | null;
   advice: Advice[];
   required: RequiredRecords;
   published: PublishedKeys;
@@ -69,11 +72,12 @@ export async function checkDomain(
   context: CheckContext,
 ): Promise<DomainCheck> {
   const lookups = freshLookups(context.resolver);
+  const dmarc = findDmarcRecords(context.name, lookups);
   const [records, findings] = await Promise.all([
     Promise.all(expected.map((record) => checkRecord(record, { ...context, lookups }))),
-    adviseOn({ ...context, sources: context.sources ?? [], lookups }),
+    adviseOn({ ...context, sources: context.sources ?? [], lookups, dmarc }),
   ]);
-  return summarize(records, findings.map(toAdvice));
+  return { ...summarize(records, findings.map(toAdvice)), dmarc: shownDmarc(await dmarc) };
 }
 
 /** The same check with mistake and remedy apart, and without advice. */
@@ -99,10 +103,20 @@ export function checkTestDomain(expected: readonly ExpectedRecord[], name: strin
     const found = record.type === 'MX' ? `${record.priority ?? 10} ${record.value}` : record.value;
     return { ...record, status: 'verified', found: [found], problem: null };
   });
-  return summarize(records, []);
+  return { ...summarize(records, []), dmarc: null };
 }
 
-function summarize(records: CheckedRecord[], advice: Advice[]): DomainCheck {
+/** Limits the records like those of the domain. */
+function shownDmarc(dmarc: DmarcRecords | null): DmarcRecords | null {
+  if (dmarc?.kind !== 'records') return dmarc;
+  return { ...dmarc, texts: shownRecords(dmarc.texts) };
+}
+
+function shownRecords(texts: readonly string[]): string[] {
+  return texts.slice(0, FOUND_MAX).map((text) => printable(text).slice(0, FOUND_CHARACTERS_MAX));
+}
+
+function summarize(records: CheckedRecord[], advice: Advice[]): Omit<DomainCheck, 'dmarc'> {
   const required = records.filter((record) => record.required);
   const unverified = required.filter(({ status }) => status !== 'verified');
   const wrong = unverified.filter(({ status }) => status !== 'dns_error');
@@ -130,7 +144,7 @@ export function isNextPublished({ records }: DomainCheck): boolean {
 }
 
 /** Returns the same check after a switch: the next keys are current, and the current keys are the previous ones. */
-export function switchToNextKeys({ records, advice }: DomainCheck): DomainCheck {
+export function switchToNextKeys({ records, advice, dmarc }: DomainCheck): DomainCheck {
   const isDkim = ({ record }: CheckedRecord): boolean => record === 'DKIM';
   const next = records
     .filter(({ key }) => key === 'next')
@@ -139,7 +153,7 @@ export function switchToNextKeys({ records, advice }: DomainCheck): DomainCheck 
     .filter((record) => isDkim(record) && record.key === undefined)
     .map((record) => ({ ...record, required: false, key: 'previous' as const }));
   const others = records.filter((record) => !isDkim(record));
-  return summarize([...next, ...others, ...previous], advice);
+  return { ...summarize([...next, ...others, ...previous], advice), dmarc };
 }
 
 export async function checkRecord(
@@ -202,9 +216,7 @@ async function compareResponse<DnsRecord>(
   { toText, compare, explainMissing }: RecordRules<DnsRecord>,
 ): Promise<ComparedRecord> {
   if (response.kind === 'records') {
-    const found = response.records
-      .slice(0, FOUND_MAX)
-      .map((record) => printable(toText(record)).slice(0, FOUND_CHARACTERS_MAX));
+    const found = shownRecords(response.records.slice(0, FOUND_MAX).map(toText));
     const { status, problem } = compare(response.records);
     return { ...expected, found, status, problem: problem && printableProblem(problem) };
   }

@@ -3,12 +3,14 @@
  * of a provider or a dispute. signed-file.ts signs it.
  *
  * The events have what was true at each attempt: server, address, TLS, dialogue, and the SHA-256 of the message. The
- * diagnosis has DNS and authentication at the time of the file. Content of the email is in it only as hashes,
+ * history of the sending domain has its records in DNS at that time (domains/dns/check-history-store.ts). The diagnosis
+ * has DNS and authentication at the time of the file. Content of the email is in it only as hashes,
  * except for the header that the recipient's server got.
  */
 import { createHash } from 'node:crypto';
 import { addressKey, parseAddress } from '../../mail/address.ts';
 import type { Queryable } from '../../database/database.ts';
+import { listCheckResults, type PastCheck } from '../../domains/dns/check-history-store.ts';
 import {
   CONTENT_BYTES_UNLIMITED,
   type EmailDetail,
@@ -32,14 +34,22 @@ export async function readCase(tx: Queryable, ref: EmailRef) {
   const email = await findEmail(tx, ref, CONTENT_BYTES_UNLIMITED);
   if (email === null) return null;
   const events = await listTimeline(tx, ref, { after: 0, limit: EVENTS_MAX + 1 });
-  return { email, events: events.slice(0, EVENTS_MAX), isComplete: events.length <= EVENTS_MAX };
+  const domainChecks = await listCheckResults(tx, ref, {
+    from: email.createdAt,
+    until: events.at(-1)?.createdAt ?? email.createdAt,
+  });
+  const isComplete = events.length <= EVENTS_MAX;
+  return { email, events: events.slice(0, EVENTS_MAX), isComplete, domainChecks };
 }
 
 /**
  * Returns the email and its events in the API's format.
  * @param only the file is about this recipient, and names no other one; null: about all
  */
-export function caseContent({ email, events, isComplete }: CaseFileFacts, only: string | null) {
+export function caseContent(
+  { email, events, isComplete, domainChecks }: CaseFileFacts,
+  only: string | null,
+) {
   const isIn = isAbout(only);
   return {
     recipient: only,
@@ -48,6 +58,21 @@ export function caseContent({ email, events, isComplete }: CaseFileFacts, only: 
       .filter(({ recipient }) => recipient === null || isIn(recipient))
       .map((event) => ({ ...eventToWire(event), data: withoutOthers(event.data, isIn) })),
     events_complete: isComplete,
+    domain_checks: domainChecks.map(domainCheckContent),
+  };
+}
+
+function domainCheckContent({ firstCheckedAt, lastCheckedAt, result }: PastCheck) {
+  const { records, dmarc } = result;
+  return {
+    first_checked_at: firstCheckedAt.toISOString(),
+    last_checked_at: lastCheckedAt.toISOString(),
+    records,
+    dmarc: {
+      status: dmarc === null ? 'missing' : dmarc.kind === 'error' ? 'dns_error' : 'found',
+      domain: dmarc?.kind === 'records' ? dmarc.at : null,
+      found: dmarc?.kind === 'records' ? dmarc.texts : [],
+    } as const,
   };
 }
 

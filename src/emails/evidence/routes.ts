@@ -25,8 +25,8 @@ function registerCaseFile(app: App, services: HttpServices): void {
       summary: 'Download the case file of an email',
       description:
         'Returns what the installation knows about the delivery of an email: recipients, events with the SMTP ' +
-        'dialogue of every attempt, DNS and authentication now, and hashes of the content. The installation ' +
-        'signs the file, and `letterhaus verify-receipt` verifies it.',
+        'dialogue of every attempt, DNS of the sending domain then, DNS and authentication now, and hashes of ' +
+        'the content. The installation signs the file, and `letterhaus verify-receipt` verifies it.',
       operationId: 'getEmailCaseFile',
       tags: ['Emails'],
       params: idParams('email'),

@@ -1,5 +1,6 @@
 /** Schemas of case files and of the key that signs them. */
 import { z } from 'zod';
+import { RECORD_STATUSES } from '../../domains/dns/records.ts';
 import { doc, time } from '../../http/schemas.ts';
 import { diagnosis } from '../diagnosis/schemas.ts';
 import { email, timelineEvent } from '../schemas.ts';
@@ -29,6 +30,34 @@ export const caseFileQuery = z.strictObject({
   ),
 });
 
+const domainCheck = z
+  .object({
+    first_checked_at: time('First check with this result.'),
+    last_checked_at: time('Last check in a row with this result.'),
+    records: z.array(
+      z.object({
+        record: z.enum(['DKIM', 'SPF', 'MX']),
+        name: z.string(),
+        required: z.boolean(),
+        status: z.enum(RECORD_STATUSES),
+        found: z.array(z.string()).describe('Records that DNS returned for the name.'),
+      }),
+    ),
+    dmarc: z.object({
+      status: z.enum(['found', 'missing', 'dns_error']),
+      domain: z
+        .string()
+        .nullable()
+        .describe('Domain that published the records, or null without any.'),
+      found: z.array(z.string()).describe('DMARC records that DNS returned.'),
+    }),
+  })
+  .meta({
+    id: 'CaseFileDomainCheck',
+    description:
+      'What checks of the sending domain found, from the first to the last with this result.',
+  });
+
 export const caseFile = z
   .object({
     object: z.literal('case_file'),
@@ -57,6 +86,11 @@ export const caseFile = z
         'dialogue and the SHA-256 of the message.',
     ),
     events_complete: z.boolean().describe('False when the email has more than 1,000 events.'),
+    domain_checks: doc(
+      z.array(domainCheck),
+      'Records of the sending domain in DNS, as checks found them: the last result before the email, and each other ' +
+        'result until its last event. Empty for mail from before the service kept them.',
+    ),
     diagnosis: doc(diagnosis, 'DNS and authentication at the time of the file.'),
     message: z
       .object({
