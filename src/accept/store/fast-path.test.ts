@@ -112,7 +112,10 @@ const often = <Value>(frequent: Value, ...others: readonly Value[]): fc.Arbitrar
 
 const EMAIL = fc.record({
   scope: often(0, 1, 2),
-  key: often<(typeof KEYS)[number]>('valid', ...KEYS),
+  key: fc.oneof(
+    { weight: 2, arbitrary: fc.constant<(typeof KEYS)[number]>('with lists') },
+    { weight: 8, arbitrary: often<(typeof KEYS)[number]>('valid', ...KEYS) },
+  ),
   domain: often('acme.com', 'enforced.com', 'tracked.com', ...Object.keys(DOMAINS), 'no.com'),
   fromName: fc.constantFrom(null, 'The "Shop"', 'Zoë, 2'),
   to: often(
