@@ -25,7 +25,7 @@ export const MATTERS: Readonly<Record<string, readonly string[]>> = {
   'src/delivery': [
     'test/journey/deferred.test.ts',
     'test/journey/shaping.test.ts',
-    'test/isolation/providers.test.ts',
+    'test/journey/provider-names.test.ts',
     ...TRANSPORT,
   ],
   'src/domains': ['test/api/domains.test.ts', 'test/journey/signatures.test.ts'],
