@@ -25,10 +25,14 @@ export function testRequestShapes(workers: number): void {
   });
   after(() => tenants[Symbol.asyncDispose]());
 
-  const attacked = (shape: string, act: () => Promise<unknown>, connections = 4): void => {
+  const attacked = (
+    shape: string,
+    act: () => Promise<unknown>,
+    { connections = 4, ...served }: { connections?: number; everyMs?: number } = {},
+  ): void => {
     test(`${workers}: ${shape} do not delay another tenant`, async () => {
       await using _attack = keepDoing(act, connections);
-      await tenants.victim.isServed();
+      await tenants.victim.isServed(served);
     });
   };
   const asked = (
@@ -41,15 +45,18 @@ export function testRequestShapes(workers: number): void {
   attacked(
     'dry runs of 8 MB of character references',
     () => dryRunOf(characterReferences(2_000_000)),
-    2,
+    { connections: 2 },
   );
   attacked('previews that turn long lists into text', () => asked(listPreview()));
   attacked('translations of unclosed blocks', () => asked(translationOfUnclosed()));
-  attacked('searches of eight words', () => asked(searchOfManyWords()), 30);
-  attacked('polls of events', () => asked(eventPoll()), 30);
+  attacked('searches of eight words', () => asked(searchOfManyWords()), { connections: 30 });
+  attacked('polls of events', () => asked(eventPoll()), { connections: 30 });
 
   let guesses = 0;
-  attacked('sign-ins from many networks', () => asked(signInGuess((guesses += 1)), null), 30);
+  attacked('sign-ins from many networks', () => asked(signInGuess((guesses += 1)), null), {
+    connections: 30,
+    everyMs: 500,
+  });
 
   test(`${workers}: endpoints that answer slowly do not delay another tenant's webhooks`, async () => {
     await using slow = await startReceiver('hang');
