@@ -1,11 +1,11 @@
 /** The command line as a shell sees it: output, exit codes, mistakes. */
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { startService } from '../../test/support/service.ts';
+import { type Service, startService } from '../../test/support/service.ts';
 import {
   type CommandEnd,
   LAUNCHER,
@@ -14,6 +14,13 @@ import {
 } from '../../test/support/letterhaus.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import { runCommandLine } from './program.ts';
+
+/** Its only project is Acme, until a test adds another one. */
+let service: Service;
+before(async () => {
+  service = await startService({ env: { LETTERHAUS_RETENTION_METADATA: '60d' } });
+});
+after(() => service[Symbol.asyncDispose]());
 
 test('help lists the commands and succeeds', async () => {
   const { code, stdout, stderr } = await letterhaus(['--help'], {});
@@ -216,7 +223,6 @@ test('no error shows the password of an address', async () => {
 });
 
 test('a request that the API refuses as invalid ends with the exit code of wrong usage', async () => {
-  await using service = await startService();
   for (const words of [
     ['domains', 'add', 'no domain'],
     ['webhooks', 'add', 'nowhere'],
@@ -227,7 +233,6 @@ test('a request that the API refuses as invalid ends with the exit code of wrong
 });
 
 test('after a login, commands go to the saved service, in the project of its key', async () => {
-  await using service = await startService();
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
   const elsewhere = { XDG_CONFIG_HOME: folder, LETTERHAUS_DATA_DIR: join(folder, 'none') };
   const run = (...words: string[]) => letterhausHere(words, elsewhere);
@@ -318,8 +323,37 @@ test('an unavailable database is reported in one sentence', async () => {
   assert.match(stderr, /^letterhaus: the database cannot be reached: .*DATABASE_URL is right\.\n$/);
 });
 
+test('limits and retention of a project are set, and reset', async () => {
+  const ofSending = (environment: string) => (limit: { environment: string; category: string }) =>
+    limit.environment === environment && limit.category === 'sending';
+  const setLimit = (...words: string[]) => service.cliJson('projects', 'set-limit', ...words);
+  const { stdout } = await service.cli('projects', 'set-limit', '5000/60', '--environment', 'live');
+  assert.equal(stdout, 'The sending limit of live is now 5000 per 60 s.\n');
+  const { limits } = await setLimit('20/60', '--category', 'recipients', '--environment', 'test');
+  assert.deepEqual(limits.find(ofSending('live')).limit, { max: 5000, window_s: 60 });
+  assert.equal(limits.find(ofSending('test')).is_own, false);
+  const reset = await setLimit('default');
+  assert.equal(reset.limits.find(ofSending('live')).is_own, false);
+
+  const retention = (...words: string[]) => service.cli('projects', 'set-retention', ...words);
+  const both = await retention('--content', '7d', '--metadata', '720h');
+  assert.equal(both.stdout, 'Acme keeps content for 7d and metadata for 30d.\n');
+  const { content, metadata } = JSON.parse(
+    (await retention('--metadata', 'default', '--json')).stdout,
+  );
+  assert.deepEqual([content, metadata], ['7d', null]);
+  const longer = await retention('--metadata', '61d');
+  assert.equal(longer.code, 2);
+  assert.match(longer.stderr, /keeps metadata for 60d \(LETTERHAUS_RETENTION_METADATA\)/);
+  const outlives = await retention('--metadata', '6d');
+  assert.match(outlives.stderr, /Content cannot be kept for longer than metadata/);
+  assert.match(
+    (await retention('--content', '3')).stderr,
+    /Write days or hours, such as 7d or 36h/,
+  );
+});
+
 test('projects and keys are created, listed and revoked', async () => {
-  await using service = await startService();
   const json = (...words: string[]) => service.cliJson(...words);
   const shop = await json('projects', 'create', 'Shop');
   assert.equal(shop.name, 'Shop');
@@ -358,37 +392,6 @@ test('projects and keys are created, listed and revoked', async () => {
   const again = await service.cli('keys', 'revoke', key.id, '--project', 'Shop', '--json');
   assert.equal(again.code, 1);
   assert.equal(JSON.parse(again.stderr).error.code, 'not_found');
-});
-
-test('limits and retention of a project are set, and reset', async () => {
-  await using service = await startService({ env: { LETTERHAUS_RETENTION_METADATA: '60d' } });
-  const ofSending = (environment: string) => (limit: { environment: string; category: string }) =>
-    limit.environment === environment && limit.category === 'sending';
-  const setLimit = (...words: string[]) => service.cliJson('projects', 'set-limit', ...words);
-  const { stdout } = await service.cli('projects', 'set-limit', '5000/60', '--environment', 'live');
-  assert.equal(stdout, 'The sending limit of live is now 5000 per 60 s.\n');
-  const { limits } = await setLimit('20/60', '--category', 'recipients', '--environment', 'test');
-  assert.deepEqual(limits.find(ofSending('live')).limit, { max: 5000, window_s: 60 });
-  assert.equal(limits.find(ofSending('test')).is_own, false);
-  const reset = await setLimit('default');
-  assert.equal(reset.limits.find(ofSending('live')).is_own, false);
-
-  const retention = (...words: string[]) => service.cli('projects', 'set-retention', ...words);
-  const both = await retention('--content', '7d', '--metadata', '720h');
-  assert.equal(both.stdout, 'Acme keeps content for 7d and metadata for 30d.\n');
-  const { content, metadata } = JSON.parse(
-    (await retention('--metadata', 'default', '--json')).stdout,
-  );
-  assert.deepEqual([content, metadata], ['7d', null]);
-  const longer = await retention('--metadata', '61d');
-  assert.equal(longer.code, 2);
-  assert.match(longer.stderr, /keeps metadata for 60d \(LETTERHAUS_RETENTION_METADATA\)/);
-  const outlives = await retention('--metadata', '6d');
-  assert.match(outlives.stderr, /Content cannot be kept for longer than metadata/);
-  assert.match(
-    (await retention('--content', '3')).stderr,
-    /Write days or hours, such as 7d or 36h/,
-  );
 });
 
 test('migrating twice does nothing the second time', async () => {

@@ -57,9 +57,6 @@ type Duration = { hours?: number; minutes?: number; seconds?: number };
 const LOGGED_WITHIN_MS = 60_000;
 const METRICS_TOKEN = 'token-of-the-metrics';
 
-/** Turns off OpenSSL tuning, whose measurements take a fifth of the CPU time of a start. */
-const AS_IT_IS = ':~0x0';
-
 /** Refuses connections at once. */
 const NO_DNS = '127.0.0.1:9';
 
@@ -109,7 +106,6 @@ export class Service extends ApiClient implements AsyncDisposable {
       LETTERHAUS_DATA_DIR: dataDir,
       LETTERHAUS_DNS_SERVERS: options.dns?.server ?? NO_DNS,
       LETTERHAUS_METRICS_TOKEN: METRICS_TOKEN,
-      OPENSSL_ia32cap: AS_IT_IS,
       DATABASE_URL: database?.url,
       ...options.env,
     });
