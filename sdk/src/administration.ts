@@ -59,8 +59,8 @@ export class Members extends Resource {
     return this.call('getSignInPolicy');
   }
 
-  setSignInPolicy(change: Body<'updateSignInPolicy'>) {
-    return this.call('updateSignInPolicy', {}, change);
+  setSignInPolicy(change: Body<'updateSignInPolicy'>, options?: ChangeOptions) {
+    return this.call('updateSignInPolicy', {}, change, conditionOf(options));
   }
 }
 
@@ -193,8 +193,8 @@ export class Operator extends Resource {
     return this.call('getReturnPathHost');
   }
 
-  setReturnPathHost(name: string) {
-    return this.call('setReturnPathHost', {}, { name });
+  setReturnPathHost(name: string, options?: ChangeOptions) {
+    return this.call('setReturnPathHost', {}, { name }, conditionOf(options));
   }
 
   retention() {

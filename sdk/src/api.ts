@@ -981,6 +981,8 @@ export type Email = {
     clicks: boolean;
   };
   recipients: Recipient[];
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type EmailBatchCreation = EmailCreation[];
@@ -2569,6 +2571,8 @@ export type ReturnPathHost = {
   name: string | null;
   /** Host names of the nodes. A domain is also verified when its MX record names one of them. */
   node_names: string[];
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type ReturnPathHostChange = {
@@ -2577,6 +2581,8 @@ export type ReturnPathHostChange = {
   name: string | null;
   /** Host names of the nodes. A domain is also verified when its MX record names one of them. */
   node_names: string[];
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
   /** Previous host, or null before the first. */
   before: string | null;
   /** Number of verified domains that must publish the new host. */
@@ -2717,6 +2723,8 @@ export type SignInPolicy = {
   second_factor_required_at: string | null;
   /** Number of members who have neither an authenticator app nor a passkey. */
   members_without_second_factor: number;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type SignInPolicyChange = {
@@ -2908,6 +2916,8 @@ export type Suppression = {
   expires_at: string | null;
   /** True for an address of the simulator for test mail. It is listed and still receives mail. */
   simulated: boolean;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
 };
 
 export type SuppressionChange = {
@@ -2984,6 +2994,8 @@ export type SuppressionWithHistory = {
   expires_at: string | null;
   /** True for an address of the simulator for test mail. It is listed and still receives mail. */
   simulated: boolean;
+  /** Tag of the current state of the object, which every change replaces. Send it as `If-Match` with a change. */
+  etag: string;
   /** History of the address, newest first, at most 100 entries. */
   history: SuppressionChange[];
 };
@@ -3604,7 +3616,7 @@ export type Operations = {
       after?: string | undefined;
       /** Returns only objects newer than this id, for the previous page. */
       before?: string | undefined;
-      /** Search text. All of its words and quoted texts must occur: each is a part of the subject, an address, a name, a tag or the Message-ID. An id alone is that of an email. The operators `to:`, `from:`, `subject:`, `status:`, `domain:`, `tag:`, `reply:`, `server:`, `id:`, `after:` and `before:` are filters. `to:` and `from:` take an address or a part of one, `reply:` and `server:` a part of the last reply of a mail server and of its name. `after:` and `before:` take a time of creation, or a date in UTC. */
+      /** Search text. All of its words and quoted texts must occur: each is a part of the subject, an address, a name, a tag or the Message-ID. An id alone is that of an email. The operators `to:`, `from:`, `subject:`, `status:`, `domain:`, `tag:`, `template:`, `key:`, `provider:`, `reason:`, `reply:`, `server:`, `id:`, `after:` and `before:` are filters. `to:` and `from:` take an address or a part of one, `reply:` and `server:` a part of the last reply of a mail server and of its name. `after:` and `before:` take a time of creation, or a date in UTC. */
       q?: string | undefined;
       status?: EmailStatus | undefined;
       /** Returns only emails with this address in `to`, `cc` or `bcc`. */
@@ -3628,7 +3640,7 @@ export type Operations = {
   /** Count emails */
   countEmails: {
     query: {
-      /** Search text. All of its words and quoted texts must occur: each is a part of the subject, an address, a name, a tag or the Message-ID. An id alone is that of an email. The operators `to:`, `from:`, `subject:`, `status:`, `domain:`, `tag:`, `reply:`, `server:`, `id:`, `after:` and `before:` are filters. `to:` and `from:` take an address or a part of one, `reply:` and `server:` a part of the last reply of a mail server and of its name. `after:` and `before:` take a time of creation, or a date in UTC. */
+      /** Search text. All of its words and quoted texts must occur: each is a part of the subject, an address, a name, a tag or the Message-ID. An id alone is that of an email. The operators `to:`, `from:`, `subject:`, `status:`, `domain:`, `tag:`, `template:`, `key:`, `provider:`, `reason:`, `reply:`, `server:`, `id:`, `after:` and `before:` are filters. `to:` and `from:` take an address or a part of one, `reply:` and `server:` a part of the last reply of a mail server and of its name. `after:` and `before:` take a time of creation, or a date in UTC. */
       q?: string | undefined;
       status?: EmailStatus | undefined;
       /** Returns only emails with this address in `to`, `cc` or `bcc`. */

@@ -138,8 +138,8 @@ class Emails extends Resource {
     return this.call('getEmail', { id });
   }
 
-  reschedule(id: string, change: Body<'rescheduleEmail'>) {
-    return this.call('rescheduleEmail', { id }, change);
+  reschedule(id: string, change: Body<'rescheduleEmail'>, options?: ChangeOptions) {
+    return this.call('rescheduleEmail', { id }, change, conditionOf(options));
   }
 
   cancel(id: string) {
@@ -389,8 +389,8 @@ class Suppressions extends Resource {
     return this.call('getSuppression', { address });
   }
 
-  delete(address: string) {
-    return this.call('deleteSuppression', { address });
+  delete(address: string, options?: ChangeOptions) {
+    return this.call('deleteSuppression', { address }, undefined, conditionOf(options));
   }
 
   history(address: string) {

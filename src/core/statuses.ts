@@ -84,3 +84,19 @@ export function emailStatus(open: ReadonlySet<Status>, worstRank: number): Statu
   }
   return BY_RANK[worstRank] ?? 'queued';
 }
+
+/** Categories of the reasons why mail is deferred or ended; mail/replies/meanings.ts says what follows from each. */
+export const CATEGORIES = [
+  'mailbox',
+  'quota',
+  'greylist',
+  'policy',
+  'reputation',
+  'content',
+  'authentication',
+  'network',
+  'tls',
+  'protocol',
+  'expired',
+] as const;
+export type Category = (typeof CATEGORIES)[number];

@@ -2,7 +2,9 @@
  * The hosts that the DNS records of sending domains name: the host that receives bounces, and the names and addresses
  * that send mail. They are stored in the database, so every node shows the same records.
  */
-import type { Queryable } from '../database/database.ts';
+import { entityTagOf, type IsExpected } from '../core/entity-tag.ts';
+import { CHANGED_SINCE, type Refusal } from '../core/refusals.ts';
+import type { Database, Queryable } from '../database/database.ts';
 
 export type MailHost = { name: string; sourceIps: readonly string[] };
 
@@ -68,12 +70,28 @@ returning before.return_path_host as before,
           (select count(*)::int from domains
             where environment = 'live' and deleted_at is null and status = 'verified') as verified`;
 
+export function tagOfReturnPathHost(name: string | null): string {
+  return entityTagOf({ returnPathHost: name });
+}
+
+type HostChange = { before: string | null; verified: number };
+
+/** Sets the host unless it is another than the caller has read. Two changes follow one another. */
+export function changeReturnPathHost(
+  db: Pick<Database, 'transaction'>,
+  { name, isExpected }: { name: string; isExpected: IsExpected },
+): Promise<HostChange | Refusal> {
+  return db.transaction(async (tx) => {
+    await tx.query('select from installation for update');
+    const { returnPathHost } = await readInstallation(tx);
+    if (!isExpected(tagOfReturnPathHost(returnPathHost))) return CHANGED_SINCE;
+    return setReturnPathHost(tx, name);
+  });
+}
+
 /** Sets the host. Returns the previous one, and the number of verified domains whose MX names it. */
-export async function setReturnPathHost(
-  db: Queryable,
-  name: string,
-): Promise<{ before: string | null; verified: number }> {
-  const [row] = await db.query<{ before: string | null; verified: number }>(SET, [name]);
+export async function setReturnPathHost(db: Queryable, name: string): Promise<HostChange> {
+  const [row] = await db.query<HostChange>(SET, [name]);
   if (!row) throw new Error('the installation was not returned');
   return row;
 }

@@ -1,11 +1,11 @@
 /** Routes of the host that receives the bounces of all domains: owners read and set it. */
 import { z } from 'zod';
 import { parseDomain } from '../mail/address.ts';
-import { refuseFields } from '../core/refusals.ts';
-import { readInstallation, setReturnPathHost } from './mail-host-store.ts';
+import { isRefusal, refuseFields } from '../core/refusals.ts';
+import { changeReturnPathHost, readInstallation, tagOfReturnPathHost } from './mail-host-store.ts';
 import { refuse } from '../http/errors.ts';
 import { requireOperator } from '../http/operators.ts';
-import { failures } from '../http/schemas.ts';
+import { entityTag, expectedBy, failures, preconditionHeaders, tagged } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
 
@@ -24,9 +24,14 @@ export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): vo
       security: BY_SESSION,
       response: { 200: host, ...failures(404) },
     },
-    handler: async () => {
+    handler: async (_, reply) => {
       const { returnPathHost: name, hosts } = await readInstallation(db);
-      return { object: 'return_path_host' as const, name, node_names: namesOf(hosts) };
+      return tagged(reply, {
+        object: 'return_path_host' as const,
+        name,
+        node_names: namesOf(hosts),
+        etag: tagOfReturnPathHost(name),
+      });
     },
   });
 
@@ -40,8 +45,9 @@ export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): vo
       operationId: 'setReturnPathHost',
       tags: TAGS,
       security: BY_SESSION,
+      headers: preconditionHeaders,
       body: hostChange,
-      response: { 200: changedHost, ...failures(400, 404, 413, 415, 422) },
+      response: { 200: changedHost, ...failures(400, 404, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const name = parseDomain(request.body.name);
@@ -49,15 +55,17 @@ export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): vo
         const message = 'is not fully qualified; write a full host name, such as mail.example.com';
         return refuse(reply, refuseFields([{ field: 'name', message }]));
       }
-      const { before, verified } = await setReturnPathHost(db, name);
+      const changed = await changeReturnPathHost(db, { name, isExpected: expectedBy(request) });
+      if (isRefusal(changed)) return refuse(reply, changed);
       const { hosts } = await readInstallation(db);
-      return {
+      return tagged(reply, {
         object: 'return_path_host' as const,
         name,
-        before,
-        verified_domains: verified,
+        before: changed.before,
+        verified_domains: changed.verified,
         node_names: namesOf(hosts),
-      };
+        etag: tagOfReturnPathHost(name),
+      });
     },
   });
 }
@@ -83,6 +91,7 @@ const host = z
       .describe(
         'Host names of the nodes. A domain is also verified when its MX record names one of them.',
       ),
+    etag: entityTag,
   })
   .meta({ id: 'ReturnPathHost' });
 

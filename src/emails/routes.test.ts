@@ -60,10 +60,11 @@ test('an email is returned with all documented fields', async () => {
   const email = await accepted(sender);
   await settling.settle(settlement(email));
   const { json } = await readerOf(sender);
-  const { recipients, created_at, sent_at, completed_at, status, ...rest } = await json(
+  const { recipients, created_at, sent_at, completed_at, status, etag, ...rest } = await json(
     `/v1/emails/${email.id}`,
   );
   assert.equal(status, 200);
+  assert.match(String(etag), /^"[\w-]{22}"$/);
   assert.deepEqual(rest, {
     object: 'email',
     id: email.id,

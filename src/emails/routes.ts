@@ -5,7 +5,7 @@ import type { Caller } from '../core/scope.ts';
 import type { MessageRecipient } from '../delivery/message/message-builder.ts';
 import { addressKey, parseAddress } from '../mail/address.ts';
 import { cancel, reschedule } from './schedule.ts';
-import { emailToWire, eventToWire, summaryToWire } from './wire.ts';
+import { eventToWire, summaryToWire, taggedEmailToWire } from './wire.ts';
 import { countEmails } from './list/email-counts-store.ts';
 import { listEmails } from './list/email-list-store.ts';
 import {
@@ -27,7 +27,7 @@ import {
 import { notFound, refuse } from '../http/errors.ts';
 import { filterFrom } from './http-filter.ts';
 import { listResponse, pageResponse, readPage } from '../http/list-pages.ts';
-import { failures, idParams } from '../http/schemas.ts';
+import { expectedBy, failures, idParams, preconditionHeaders, tagged } from '../http/schemas.ts';
 import { diagnosis } from './diagnosis/schemas.ts';
 import {
   contentQuery,
@@ -122,7 +122,7 @@ function registerOne(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       const { projectId: owner } = callerOf(request);
-      const show = (found: EmailDetail) => asJson(emailToWire(found));
+      const show = (found: EmailDetail) => asJson(tagged(reply, taggedEmailToWire(found)));
       const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, show));
       return sent ?? notFound(reply, 'email');
     },
@@ -137,21 +137,22 @@ function registerChanges(app: App, { db }: HttpServices): void {
       summary: 'Reschedule an email',
       description:
         'Changes the scheduled time of an email before its first attempt. Returns 409 after that. ' +
-        '`expires_in` counts from the new time.',
+        '`expires_in` counts from the new time. With `If-Match`, only if nobody has changed the time since.',
       operationId: 'rescheduleEmail',
       tags: TAGS,
       params,
+      headers: preconditionHeaders,
       body: emailChange,
-      response: { 200: email, ...failures(400, 404, 409, 413, 415, 422) },
+      response: { 200: email, ...failures(400, 404, 409, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const ref = refOf(request);
       if (ref === null) return notFound(reply, 'email');
-      const { scheduled_at: time } = request.body;
+      const change = { at: request.body.scheduled_at, isExpected: expectedBy(request) };
       const { projectId: owner } = callerOf(request);
       const turn = { db, owner, reply };
-      const found = await changeInTurn(turn, ref, () => reschedule(db, ref, time));
-      return isRefusal(found) ? refuse(reply, found) : emailToWire(found);
+      const found = await changeInTurn(turn, ref, () => reschedule(db, ref, change));
+      return isRefusal(found) ? refuse(reply, found) : tagged(reply, taggedEmailToWire(found));
     },
   });
 
@@ -174,7 +175,7 @@ function registerChanges(app: App, { db }: HttpServices): void {
       const { projectId: owner } = callerOf(request);
       const turn = { db, owner, reply };
       const found = await changeInTurn(turn, ref, () => cancel(db, ref));
-      return isRefusal(found) ? refuse(reply, found) : emailToWire(found);
+      return isRefusal(found) ? refuse(reply, found) : tagged(reply, taggedEmailToWire(found));
     },
   });
 }

@@ -7,6 +7,7 @@
  * sent the final dot, so the recipient is not free either.
  */
 import type { Database, Queryable } from '../database/database.ts';
+import { ANY_STATE, entityTagOf } from '../core/entity-tag.ts';
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import { STATUS_RANK } from '../core/statuses.ts';
 import type { EmailRef } from './email-store.ts';
@@ -17,15 +18,24 @@ import { COUNT_CANCELED } from '../stats/stats-store.ts';
 
 /** $4 and $5 are the key and the domain that the caller is restricted to. */
 const LOCK = `
-select from emails
+select scheduled_at as "scheduledAt" from emails
  where project_id = $1 and environment = $2 and id = $3 and ($4::uuid is null or key_id = $4)
    and ($5::text is null or right(from_address, length($5) + 1) = '@' || $5)
    for update`;
 
+type Scheduled = { id: string; scheduledAt: Date | null };
+
+/** Changes with the scheduled time, which is all that a request can replace. */
+export function tagOfEmail({ id, scheduledAt }: Scheduled): string {
+  return entityTagOf({ id, scheduledAt });
+}
+
 /** Locks first, so that the next statement sees changes that committed while this one waited. */
-async function lockEmail(tx: Queryable, ref: EmailRef): Promise<boolean> {
+async function lockEmail(tx: Queryable, ref: EmailRef): Promise<Scheduled | null> {
   const { projectId, environment, id, keyId, domain } = ref;
-  return (await tx.query(LOCK, [projectId, environment, id, keyId, domain])).length > 0;
+  const values = [projectId, environment, id, keyId, domain];
+  const [row] = await tx.query<Pick<Scheduled, 'scheduledAt'>>(LOCK, values);
+  return row === undefined ? null : { id, ...row };
 }
 
 const CANCELED = `jsonb_build_object('status', 'canceled', 'recipients', change.recipients)`;
@@ -100,7 +110,7 @@ export function cancelEmail(
 ): Promise<Cancellation | null> {
   const { projectId, environment, id } = ref;
   return db.transaction(async (tx) => {
-    if (!(await lockEmail(tx, ref))) return null;
+    if ((await lockEmail(tx, ref)) === null) return null;
     const values = [projectId, environment, id, newId()];
     const [row] = await tx.query<Cancellation>(CANCEL, values);
     return row ?? null;
@@ -167,8 +177,10 @@ select case when not present.is_here then 'left' when present.is_too_far then 't
             when present.is_same then 'same' else 'moved' end as kind, ${UNCANCELABLE_COUNTS}
   from present`;
 
-/** `same`: it already had this time. */
-export type Rescheduling = UncancelableCounts & { kind: 'moved' | 'same' | 'left' | 'too_far' };
+/** `same`: it already had this time. `unexpected`: it has another time than the caller has read. */
+export type Rescheduling =
+  | (UncancelableCounts & { kind: 'moved' | 'same' | 'left' | 'too_far' })
+  | { kind: 'unexpected' };
 
 /**
  * Changes the time of an email. A time in the past means now.
@@ -178,10 +190,13 @@ export function rescheduleEmail(
   db: Pick<Database, 'transaction'>,
   ref: EmailRef,
   scheduledAt: Date,
+  isExpected = ANY_STATE,
 ): Promise<Rescheduling | null> {
   const { projectId, environment, id } = ref;
   return db.transaction(async (tx) => {
-    if (!(await lockEmail(tx, ref))) return null;
+    const locked = await lockEmail(tx, ref);
+    if (locked === null) return null;
+    if (!isExpected(tagOfEmail(locked))) return { kind: 'unexpected' };
     const values = [projectId, environment, id, newId(), scheduledAt];
     const [row] = await tx.query<Rescheduling>(RESCHEDULE, values);
     return row ?? null;

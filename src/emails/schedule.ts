@@ -1,5 +1,12 @@
 /** Cancels and reschedules accepted emails (schedule-store.ts), with the sentences of the refusals. */
-import { type FieldProblem, type Refusal, refuseFields, noSuch } from '../core/refusals.ts';
+import type { IsExpected } from '../core/entity-tag.ts';
+import {
+  CHANGED_SINCE,
+  type FieldProblem,
+  type Refusal,
+  refuseFields,
+  noSuch,
+} from '../core/refusals.ts';
 import { isFinal } from '../core/statuses.ts';
 import { type EmailDetail, type EmailRef, findEmail } from './email-store.ts';
 import type { Database } from '../database/database.ts';
@@ -28,24 +35,26 @@ export async function cancel(
 
 /**
  * Changes the time of an email before its first attempt.
- * @param contentBytesMax longer content is not read
+ * @param change.contentBytesMax longer content is not read
  * @returns the email after the change
  */
 export async function reschedule(
   db: Database,
   ref: EmailRef,
-  text: string,
-  contentBytesMax?: number,
+  change: { at: string; isExpected?: IsExpected; contentBytesMax?: number },
 ): Promise<EmailDetail | Refusal> {
-  const scheduledAt = readTime(text);
+  const { at, isExpected, contentBytesMax } = change;
+  const scheduledAt = readTime(at);
   if (!(scheduledAt instanceof Date)) return scheduledAt;
-  const rescheduling = await rescheduleEmail(db, ref, scheduledAt);
+  const rescheduling = await rescheduleEmail(db, ref, scheduledAt, isExpected);
   const email = rescheduling && (await findEmail(db, ref, contentBytesMax));
   if (!rescheduling || !email) return NO_SUCH_EMAIL;
   switch (rescheduling.kind) {
     case 'moved':
     case 'same':
       return email;
+    case 'unexpected':
+      return CHANGED_SINCE;
     case 'too_far':
       return refuseFields([{ field: 'scheduled_at', message: TOO_FAR_AHEAD }]);
     case 'left':

@@ -6,7 +6,16 @@ import { EVENT_TYPES } from '../core/events.ts';
 import { FINAL_STATUSES, OPEN_STATUSES, STATUS_MEANINGS } from '../core/statuses.ts';
 import { SUBJECT_MAX } from '../accept/draft.ts';
 import { SEARCH_MAX } from './search.ts';
-import { doc, environment, idSchema, listOf, listQuery, shown, time } from '../http/schemas.ts';
+import {
+  doc,
+  entityTag,
+  environment,
+  idSchema,
+  listOf,
+  listQuery,
+  shown,
+  time,
+} from '../http/schemas.ts';
 
 export const status = z
   .enum(['sending', ...OPEN_STATUSES, ...FINAL_STATUSES])
@@ -34,7 +43,8 @@ const filters = {
       .optional(),
     'Search text. All of its words and quoted texts must occur: each is a part of the subject, an address, a ' +
       'name, a tag or the Message-ID. An id alone is that of an email. The operators `to:`, `from:`, `subject:`, ' +
-      '`status:`, `domain:`, `tag:`, `reply:`, `server:`, `id:`, `after:` and `before:` are filters. `to:` and ' +
+      '`status:`, `domain:`, `tag:`, `template:`, `key:`, `provider:`, `reason:`, `reply:`, `server:`, `id:`, `after:` and ' +
+      '`before:` are filters. `to:` and ' +
       '`from:` take an address or a part of one, `reply:` and `server:` a part of the last reply of a mail server ' +
       'and of its name. `after:` and `before:` take a time of creation, or a date in UTC.',
     'receipt to:jo@example.com status:bounced after:2026-11-21',
@@ -242,6 +252,7 @@ export const email = z
       'Tracking of the email or its domain. Both fields are false after the retention of content.',
     ),
     recipients: z.array(recipient),
+    etag: entityTag,
   })
   .meta({
     id: 'Email',

@@ -4,7 +4,13 @@
  * bounds. Words and quoted texts are parts of the subject, an address, a name, a tag or the Message-ID, and an email
  * must contain all of them. An id alone, or the Message-ID that the service made of it, is that of an email.
  */
-import { FINAL_STATUSES, OPEN_STATUSES, type Status } from '../core/statuses.ts';
+import {
+  CATEGORIES,
+  type Category,
+  FINAL_STATUSES,
+  OPEN_STATUSES,
+  type Status,
+} from '../core/statuses.ts';
 import { addressKey, parseDomain, parseMailbox } from '../mail/address.ts';
 import { type EmailFilter, NO_FILTER } from './list/email-list-store.ts';
 import { TAG_PATTERN } from '../accept/draft.ts';
@@ -34,6 +40,13 @@ const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
   ['status', { parse: field('status', parseStatus), what: `one of ${STATUSES.join(', ')}` }],
   ['domain', { parse: field('domain', parseDomain), what: 'a domain name, like acme.com' }],
   ['tag', { parse: field('tag', parseTag), what: 'a tag, like kind or kind:receipt' }],
+  [
+    'template',
+    { parse: field('template', parseName), what: 'the name, alias or id of a template' },
+  ],
+  ['key', { parse: field('key', parseName), what: 'the name or id of an API key' }],
+  ['provider', { parse: field('provider', parseName), what: 'a provider, like google' }],
+  ['reason', { parse: field('reason', parseReason), what: `one of ${CATEGORIES.join(', ')}` }],
   ['reply', { parse: partOf('reply'), what: 'a part of a reply' }],
   ['server', { parse: partOf('server'), what: 'a part of the name of a mail server' }],
   ['id', { parse: field('id', parseEmailId), what: 'the id of an email' }],
@@ -170,6 +183,14 @@ export function parseTag(text: string): EmailFilter['tag'] {
   if (!TAG_PATTERN.test(name) || more.length > 0) return null;
   if (value === undefined) return { name };
   return TAG_PATTERN.test(value) ? { name, value } : null;
+}
+
+function parseName(text: string): string | null {
+  return text === '' ? null : text;
+}
+
+function parseReason(text: string): Category | null {
+  return CATEGORIES.find((category) => category === text.toLowerCase()) ?? null;
 }
 
 function parseStatus(text: string): Status | null {

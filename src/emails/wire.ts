@@ -5,6 +5,7 @@ import { messageIdOf } from '../mail/compose.ts';
 import { readMessage, partText } from '../mail/mime/reader.ts';
 import { trackedEvents, parseTracking } from '../mail/links/tracking-link.ts';
 import type { EmailDetail, EmailSummary, TimelineEvent } from './email-store.ts';
+import { tagOfEmail } from './schedule-store.ts';
 
 export function summaryToWire(email: EmailSummary) {
   const from = { name: email.fromName, address: email.fromAddress };
@@ -35,6 +36,11 @@ export function emailToWire(email: EmailDetail) {
   const { html, text } = raw === null ? email : textsOf(raw);
   const tracking = trackedEvents(parseTracking(email.tracking));
   return { ...summaryToWire(email), html, text, tracking, recipients };
+}
+
+/** For the API: the email with the tag that a change of its time is compared with. */
+export function taggedEmailToWire(email: EmailDetail) {
+  return { ...emailToWire(email), etag: tagOfEmail(email) };
 }
 
 /** Returns the first text and html of a submitted message; null where there is none. */

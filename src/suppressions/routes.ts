@@ -7,7 +7,19 @@ import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { listResponse, pageResponse } from '../http/list-pages.ts';
 import { isFromLocalOperator } from '../http/socket/local-operator.ts';
-import { doc, failures, idSchema, limitField, listOf, shown, time } from '../http/schemas.ts';
+import {
+  doc,
+  entityTag,
+  expectedBy,
+  failures,
+  idSchema,
+  limitField,
+  listOf,
+  preconditionHeaders,
+  shown,
+  tagged,
+  time,
+} from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import {
@@ -17,7 +29,8 @@ import {
   findSuppression,
   type NewSuppression,
   suppressionToWire,
-  removeSuppression,
+  tagOfSuppression,
+  removeExpectedSuppression,
   type Suppression,
   SUPPRESSION_REASONS,
 } from './suppression-store.ts';
@@ -97,7 +110,7 @@ function registerSingleSuppression(app: App, { db }: HttpServices): void {
       const found = address && (await findSuppression(db, caller, address));
       if (!address || !found) return refuse(reply, NOT_SUPPRESSED);
       const history = await listHistory(db, caller, { address, limit: HISTORY_MAX });
-      return { ...entryToWire(found), history: history.map(historyEntryToWire) };
+      return tagged(reply, { ...entryToWire(found), history: history.map(historyEntryToWire) });
     },
   });
 
@@ -123,18 +136,25 @@ function registerSingleSuppression(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Remove a suppression',
       description:
-        'Ends the suppression of an address at once. The history of the address is kept.',
+        'Ends the suppression of an address at once. The history of the address is kept. With `If-Match`, only if ' +
+        'no other entry has replaced the one that you have read.',
       operationId: 'deleteSuppression',
       tags: TAGS,
       params: suppressionParams,
-      response: { 200: suppressionDeleted, ...failures(404) },
+      headers: preconditionHeaders,
+      response: { 200: suppressionDeleted, ...failures(404, 412) },
     },
     handler: async (request, reply) => {
       const address = parseAddress(request.params.address);
       const removed =
         address &&
-        (await removeSuppression(db, callerOf(request), { address, by: actorOf(request) }));
+        (await removeExpectedSuppression(db, callerOf(request), {
+          address,
+          by: actorOf(request),
+          isExpected: expectedBy(request),
+        }));
       if (!removed) return refuse(reply, NOT_SUPPRESSED);
+      if (isRefusal(removed)) return refuse(reply, removed);
       return {
         object: 'suppression' as const,
         address: removed.address,
@@ -178,8 +198,12 @@ function pageOfAddresses(query: z.output<typeof suppressionQuery>): SuppressionP
   return { limit, after, before };
 }
 
-function entryToWire(entry: Suppression) {
-  return { object: 'suppression' as const, ...suppressionToWire(entry) };
+export function entryToWire(entry: Suppression) {
+  return {
+    object: 'suppression' as const,
+    ...suppressionToWire(entry),
+    etag: tagOfSuppression(entry),
+  };
 }
 
 const address = z.string().meta({
@@ -260,6 +284,7 @@ const fields = {
       'True for an address of the simulator for test mail. It is listed and still receives mail.',
     examples: [false],
   }),
+  etag: entityTag,
 };
 
 export const suppression = z.object(fields).meta({ id: 'Suppression' });

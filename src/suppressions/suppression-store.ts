@@ -10,6 +10,8 @@
  */
 import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
+import { entityTagOf, type IsExpected } from '../core/entity-tag.ts';
+import { CHANGED_SINCE, type Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import { recordEvent, FAN_OUT_OF_NEW_EVENTS } from '../events/event-store.ts';
@@ -88,8 +90,9 @@ export async function findSuppression(
   db: Queryable,
   scope: Scope,
   address: string,
+  lock: '' | 'for update' = '',
 ): Promise<Suppression | null> {
-  const [found] = await db.query<Suppression>(FIND_ENTRY, [
+  const [found] = await db.query<Suppression>(`${FIND_ENTRY} ${lock}`, [
     scope.projectId,
     scope.environment,
     addressKey(address),
@@ -169,6 +172,12 @@ export async function addSuppressionIn(
   return { suppression: existing, isNew: false };
 }
 
+/** Changes whenever the entry is replaced by another, such as a complaint after a bounce. */
+export function tagOfSuppression(entry: Suppression): string {
+  const { address, reason, sourceEmailId, createdAt, expiresAt } = entry;
+  return entityTagOf({ address, reason, sourceEmailId, createdAt, expiresAt });
+}
+
 const REMOVE = `
 with clock as materialized (select app_now() as now),
 removed as (
@@ -187,6 +196,13 @@ removed as (
 ${recordHistorySql({ action: 'removed', from: 'removed', by: '$5' })}
 select ${SUPPRESSION_COLUMNS} from removed`;
 
+type Removal = {
+  address: string;
+  by: ChangedBy;
+  reasons?: readonly SuppressionReason[];
+  perDayMax?: number;
+};
+
 /**
  * Removes a suppression. Returns null when the address was not suppressed.
  * @param entry.reasons removes only an entry with one of these reasons
@@ -196,31 +212,37 @@ select ${SUPPRESSION_COLUMNS} from removed`;
 export function removeSuppression(
   db: Database,
   scope: Scope,
-  entry: {
-    address: string;
-    by: ChangedBy;
-    reasons?: readonly SuppressionReason[];
-    perDayMax?: number;
-  },
+  entry: Removal,
 ): Promise<Suppression | null> {
-  const { address, by, reasons = SUPPRESSION_REASONS, perDayMax = null } = entry;
+  return db.transaction((tx) => remove(tx, scope, entry));
+}
+
+/** Removes a suppression unless another entry has replaced the one that the caller has read. */
+export function removeExpectedSuppression(
+  db: Database,
+  scope: Scope,
+  { isExpected, ...entry }: Removal & { isExpected: IsExpected },
+): Promise<Suppression | Refusal | null> {
   return db.transaction(async (tx) => {
-    const [removed] = await tx.query<Suppression>(REMOVE, [
-      scope.projectId,
-      scope.environment,
-      addressKey(address),
-      reasons,
-      by,
-      perDayMax,
-    ]);
-    if (!removed) return null;
-    await recordEvent(tx, {
-      scope,
-      type: 'suppression.removed',
-      data: suppressionToWire(removed),
-    });
-    return removed;
+    const present = await findSuppression(tx, scope, entry.address, 'for update');
+    if (present !== null && !isExpected(tagOfSuppression(present))) return CHANGED_SINCE;
+    return remove(tx, scope, entry);
   });
+}
+
+async function remove(tx: Queryable, scope: Scope, entry: Removal): Promise<Suppression | null> {
+  const { address, by, reasons = SUPPRESSION_REASONS, perDayMax = null } = entry;
+  const [removed] = await tx.query<Suppression>(REMOVE, [
+    scope.projectId,
+    scope.environment,
+    addressKey(address),
+    reasons,
+    by,
+    perDayMax,
+  ]);
+  if (!removed) return null;
+  await recordEvent(tx, { scope, type: 'suppression.removed', data: suppressionToWire(removed) });
+  return removed;
 }
 
 /**

@@ -17,7 +17,8 @@ test('an accepted email has an id and the documented fields', async () => {
   assert.match(created_at, TIME);
   assert.deepEqual(rest, { object: 'email', status: 'queued' });
   const email = await service.waitForStatus(id, 'delivered');
-  const { message_id, sent_at, completed_at, recipients, ...fields } = email;
+  const { message_id, sent_at, completed_at, recipients, etag, ...fields } = email;
+  assert.match(etag, /^"[\w-]{22}"$/);
   assert.match(message_id, /^<[^<>@\s]+@acme\.test>$/);
   for (const time of [sent_at, completed_at]) assert.match(time, TIME);
   assert.deepEqual(fields, {

@@ -27,6 +27,7 @@ async function made(path: string, body: object): Promise<{ id: string; etag: str
 
 type Kind = {
   name: string;
+  method?: 'PUT';
   send: Send;
   path: string;
   /** Two different changes. */
@@ -39,6 +40,8 @@ const domain = await made('/v1/domains', { name: 'shared.acme.test' });
 const key = await made('/v1/api-keys', { name: 'Shared' });
 const developer = async () =>
   (await owner.get('/v1/members')).body.data.find(({ role }: { role: string }) => role !== 'owner');
+const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+const scheduled = await service.send({ scheduled_at: inDays(1) });
 const settings = `/v1/operator/projects/${project}`;
 
 const ofItself = (send: Send, path: string) => async (): Promise<string> => {
@@ -95,14 +98,29 @@ const KINDS: readonly Kind[] = [
     changes: [{ domains_max: 7 }, { content: '7d' }],
     etag: ofItself(bySession, settings),
   },
+  {
+    name: 'a scheduled email',
+    send: byKey,
+    path: `/v1/emails/${scheduled}`,
+    changes: [{ scheduled_at: inDays(2) }, { scheduled_at: inDays(3) }],
+    etag: ofItself(byKey, `/v1/emails/${scheduled}`),
+  },
+  {
+    name: 'the host that receives bounces',
+    method: 'PUT',
+    send: bySession,
+    path: '/v1/operator/return-path-host',
+    changes: [{ name: 'one.acme.test' }, { name: 'two.acme.test' }],
+    etag: ofItself(bySession, '/v1/operator/return-path-host'),
+  },
 ];
 
-for (const { name, send, path, changes, etag } of KINDS) {
+for (const { name, method = 'PATCH', send, path, changes, etag } of KINDS) {
   test(`of two who change ${name} at once, the second is refused with If-Match, and loses nothing unseen`, async () => {
     const seen = await etag();
     assert.match(seen, /^"[\w-]{22}"$/);
     const change = (body: object, tag: string) =>
-      send('PATCH', path, { body, headers: { 'if-match': tag } });
+      send(method, path, { body, headers: { 'if-match': tag } });
     const both = await Promise.all(changes.map((body) => change(body, seen)));
     const [changed, refused] = both.toSorted((one, other) => one.status - other.status);
     assert.equal(changed!.status, 200, changed!.text);
@@ -114,16 +132,64 @@ for (const { name, send, path, changes, etag } of KINDS) {
     // A request with the current tag, or without a condition, changes it.
     const next = changes[both.indexOf(refused!)]!;
     assert.equal((await change(next, changed!.body.etag)).status, 200);
-    assert.equal((await send('PATCH', path, { body: changes[0] })).status, 200);
+    assert.equal((await send(method, path, { body: changes[0] })).status, 200);
+    if (!/[\w-]{36}$/.test(path)) return;
     const unknown = path.replace(/[\w-]{36}$/, UNKNOWN_ID);
     const missing = await send('PATCH', unknown, { body: next, headers: { 'if-match': seen } });
     assertFailure(missing, 404, 'not_found');
   });
 }
 
+/** Changes by PUT or PATCH that need no condition, and why. */
+const WITHOUT_CONDITION = new Map([
+  [
+    'PUT /v1/snoozes/{id}',
+    'replaces one time, which every member sees with the name of its author',
+  ],
+]);
+
+test('every change of an object has a condition, or a reason to have none', async () => {
+  const { body } = await service.request('GET', '/openapi.json', { key: null });
+  type Operation = { parameters?: { name: string }[]; responses: Record<string, unknown> };
+  const paths = Object.entries<Record<string, Operation>>(body.paths);
+  const changes = paths.flatMap(([path, methods]) =>
+    Object.entries(methods)
+      .filter(([method]) => method === 'put' || method === 'patch')
+      .map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
+  );
+  assert.ok(changes.length > 10, `${changes.length} changes were found`);
+  const unconditional = changes.filter(({ operation: { parameters = [], responses } }) => {
+    const isConditional = parameters.some(({ name }) => name === 'if-match');
+    assert.equal('412' in responses, isConditional);
+    return !isConditional;
+  });
+  assert.deepEqual(
+    unconditional.map(({ name }) => name),
+    [...WITHOUT_CONDITION.keys()],
+  );
+});
+
+test('a suppression is removed only as its remover has read it', async () => {
+  const path = '/v1/suppressions/replaced@acme.com';
+  const suppress = (reason: string) => {
+    const body = { address: 'replaced@acme.com', reason };
+    return service.request('POST', '/v1/suppressions', { body });
+  };
+  const { body: first } = await suppress('hard_bounce');
+  assert.equal(await ofItself(byKey, path)(), first.etag);
+  await service.request('DELETE', path);
+  await suppress('complaint');
+  const remove = (tag: string) => service.request('DELETE', path, { headers: { 'if-match': tag } });
+  assertFailure(await remove(first.etag), 412, 'precondition_failed');
+  const { body: list } = await service.request('GET', '/v1/suppressions?address=replaced');
+  assert.equal(list.data[0].reason, 'complaint');
+  assert.equal((await remove(list.data[0].etag)).status, 200);
+  assertFailure(await remove(list.data[0].etag), 404, 'not_found');
+});
+
 test('what has changed meanwhile is not deleted with If-Match', async () => {
   for (const { name, send, path, etag } of KINDS) {
-    if (name.includes('project')) continue;
+    if (/project|email|host/.test(name)) continue;
     const remove = (tag: string) => send('DELETE', path, { headers: { 'if-match': tag } });
     assertFailure(await remove('"of-an-earlier-state"'), 412, 'precondition_failed', /has changed/);
     const removed = await remove(await etag());
@@ -138,6 +204,12 @@ test('checks of DNS, failures and uses leave the tag as it is', async () => {
   assert.equal(verified.body.etag, etag);
   const rotated = await service.request('POST', `/v1/domains/${id}/rotate-dkim`, { body: {} });
   assert.notEqual(rotated.body.etag, etag);
+});
+
+test('sent mail leaves the tag of the settings as it is', async () => {
+  const before = await ofItself(bySession, settings)();
+  await service.send();
+  assert.equal(await ofItself(bySession, settings)(), before);
 });
 
 test('a template is published only as its member has seen it', async () => {

@@ -44,7 +44,7 @@ test('a list has the emails of the project, newest first, without their content'
   const body = await list('limit=3');
   assert.deepEqual(ids(body), sent.toReversed());
   const whole = await service.email(sent[2]!);
-  const { html, text, tracking: _, recipients, ...summary } = whole;
+  const { html, text, tracking: _, recipients, etag: _tag, ...summary } = whole;
   assert.ok(html && text === null && recipients.length === 1);
   const statusless = ({
     status,
@@ -252,7 +252,7 @@ test('a search that cannot be read is refused, and the unknown operator named', 
   for (const [query, message] of [
     [
       'q=too:a',
-      /^q: too: is not an operator; use to:, from:, subject:, status:, domain:, tag:, reply:, server:, id:, after:/,
+      /^q: too: is not an operator; use to:, from:, subject:, status:, domain:, tag:, template:, key:, provider:, reason:, reply:, server:, id:, after:/,
     ],
     ['q=status:bounced&status=bounced', /^q: has status:, which another parameter gives as well/],
     ['q=a%00', /^q: contains a NUL/],

@@ -1,6 +1,7 @@
 /** `GET /v1/recipients/{address}` explains why an address gets no mail; lists and counts of emails find parts. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { EMAIL } from '../support/api.ts';
 import { ownerOf } from '../support/browser.ts';
 import { startService } from '../support/service.ts';
 import { eventually } from '../support/wait.ts';
@@ -184,4 +185,51 @@ test('a list of recipients has those of its environment only', async () => {
   assert.deepEqual(live.data, []);
   const wrong = await service.request('GET', '/v1/recipients?after=nothing');
   assert.equal(wrong.status, 422, wrong.text);
+});
+
+test('the emails behind the counts by template, key, provider and reason are found', async () => {
+  const post = async (path: string, body: object) =>
+    (await service.request('POST', path, { body })).body;
+  const variables = [{ name: 'number' }];
+  const content = { subject: 'Order {{ number }}', text: 'Thank you.', variables };
+  const template = await post('/v1/templates', {
+    name: 'Order receipt',
+    alias: 'order',
+    ...content,
+  });
+  await post(`/v1/templates/${template.id}/publish`, {});
+  const key = await post('/v1/api-keys', { name: 'Shop in Oslo' });
+  const to = 'bounced+counted@simulator.test';
+  const { from } = EMAIL;
+  const body = { from, to, template: { id: template.id, variables: { number: '7' } } };
+  const accepted = await service.request('POST', '/v1/emails', { body, key: key.key });
+  assert.equal(accepted.status, 202, accepted.text);
+  const { id } = accepted.body;
+  await service.waitForStatus(id, 'bounced');
+
+  const found = async (q: string): Promise<string[]> => {
+    const query = new URLSearchParams({ q: `to:+counted ${q}` }).toString();
+    const { status, body: list } = await service.request('GET', `/v1/emails?${query}`);
+    assert.equal(status, 200, q);
+    return list.data.map((email: { id: string }) => email.id);
+  };
+  const countedBy = async (by: string): Promise<string[]> => {
+    const { body: stats } = await service.request('GET', `/v1/stats?granularity=hour&by=${by}`);
+    return stats.totals.map(({ value }: { value: string }) => value);
+  };
+  for (const by of ['template', 'key', 'provider', 'reason']) {
+    const values = await countedBy(by);
+    const results = await Promise.all(values.map((value) => found(`${by}:${value}`)));
+    assert.deepEqual(results.flat(), [id], `${by}: ${values.join(', ')}`);
+  }
+  for (const q of ['template:"order RECEIPT"', 'template:order', 'key:"Shop in Oslo"']) {
+    assert.deepEqual(await found(q), [id], q);
+  }
+  for (const q of ['template:receipt', 'key:shop', 'provider:other', 'reason:quota']) {
+    assert.deepEqual(await found(q), [], q);
+  }
+  await service.request('DELETE', `/v1/templates/${template.id}`);
+  assert.deepEqual(await found(`template:${template.id}`), [id]);
+  const unknown = await service.request('GET', '/v1/emails?q=reason:moon');
+  assert.match(unknown.body.error.message, /reason: "moon" is not one of mailbox, /);
 });

@@ -18,9 +18,10 @@ const service = await startService({
 after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);
 
-const setPolicy = (by: Browser, isRequired: boolean): Promise<ApiResponse> =>
+const setPolicy = (by: Browser, isRequired: boolean, tag?: string): Promise<ApiResponse> =>
   by.request('PATCH', '/v1/operator/sign-in-policy', {
     body: { second_factor_required: isRequired },
+    ...(tag !== undefined && { headers: { 'if-match': tag } }),
   });
 
 async function switchOn(by: Browser): Promise<string> {
@@ -51,7 +52,12 @@ test('only an owner with a second factor requires one of all, which ends the ses
   assertFailure(await setPolicy(viewer, true), 403, 'authorization_error');
   assertFailure(await setPolicy(owner, true), 409, 'conflict', /no second factor yourself/);
   await switchOn(owner);
-  const { body } = await setPolicy(owner, true);
+  const { body: optional } = await owner.get('/v1/operator/sign-in-policy');
+  const { body, headers } = await setPolicy(owner, true, optional.etag);
+  assert.equal(headers.get('etag'), body.etag);
+  assert.notEqual(body.etag, optional.etag);
+  const late = await setPolicy(owner, false, optional.etag);
+  assertFailure(late, 412, 'precondition_failed');
   assert.equal(body.second_factor_required, true);
   assert.equal(body.members_without_second_factor, 2);
   assert.equal((await developer.get('/v1/session')).status, 401);

@@ -31,7 +31,8 @@ test('an address is added, found and removed with webhooks, and its history rema
   const written = 'jo+tag@xn--bcher-kva.test';
   const added = await add({ address, reason: 'complaint' });
   assert.equal(added.status, 201, added.text);
-  const { created_at, ...entry } = added.body;
+  const { created_at, etag, ...entry } = added.body;
+  assert.match(etag, /^"[\w-]{22}"$/);
   assert.match(created_at, TIME);
   assert.deepEqual(entry, {
     object: 'suppression',

@@ -34,7 +34,8 @@ test('a suppressed address gets no mail until it is removed, with events for bot
   const events = ['suppression.added', 'suppression.removed'];
   await service.request('POST', '/v1/webhooks', { body: { url: receiver.url, events } });
   const added = await cli('add', 'Jo@List.test');
-  const { created_at, ...entry } = added;
+  const { created_at, etag, ...entry } = added;
+  assert.match(etag, /^"[\w-]{22}"$/);
   assert.match(created_at, TIME);
   assert.deepEqual(entry, {
     object: 'suppression',

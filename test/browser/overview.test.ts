@@ -110,6 +110,9 @@ test('the figures are broken down by reason, and any days can be chosen', async 
   await menu.getByRole('button', { name: 'Show these days' }).click();
   await page.waitForURL(new RegExp(`range=${day(2)}\\.\\.${day(1)}`));
   await page.getByRole('img', { name: /: 528 in all/ }).waitFor();
+  await page.getByRole('link', { name: 'The mailbox does not exist or is disabled' }).click();
+  await page.waitForURL(/emails\?q=reason/);
+  await page.getByText('reason: mailbox').waitFor();
 });
 
 test('a finding is snoozed for all members, and shown again', async () => {

@@ -12,7 +12,7 @@ export async function useMailHosts({ db }: Stage): Promise<void> {
   const [instance, name] = [newId(), 'mail.a.test'];
   await mailHosts.noteMailHost(db, { instance, name, sourceIps: ['192.0.2.1'] });
   await mailHosts.adoptReturnPathHost(db, { instance, name });
-  await mailHosts.setReturnPathHost(db, name);
+  await mailHosts.changeReturnPathHost(db, { name, isExpected: () => true });
 }
 
 export async function useNodes({ db }: Stage): Promise<void> {

@@ -208,6 +208,8 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
   await suppressions.addSuppression(db, sender, manual);
   await suppressions.addSuppression(db, sender, manual);
   await suppressions.findSuppressionById(db, sender, suppressions.suppressionId(manual.address));
+  const isExpected = () => true;
+  await suppressions.removeExpectedSuppression(db, sender, { ...manual, isExpected });
   await suppressions.removeSuppression(db, sender, manual);
   const { projectId, environment } = sender;
   const failure = { projectId, environment, address: 'full@one.test' };

@@ -82,9 +82,16 @@ export async function readProjectSettings(
   };
 }
 
-/** Changes with what `ProjectChange` can change, and not with stored mail or alerts. */
+/** Changes with what `ProjectChange` can change, and not with sent or stored mail or alerts. */
 export function tagOfSettings(projectId: string, settings: ProjectSettings): string {
-  const { limits, domainsMax, storage, retention, alert = null } = settings;
+  const { domainsMax, storage, retention, alert = null } = settings;
+  const limits = settings.limits.map(({ environment, category, limit, windowS, isOwn }) => [
+    environment,
+    category,
+    limit,
+    windowS,
+    isOwn,
+  ]);
   return entityTagOf([projectId, limits, domainsMax, storage.maxBytes, retention, alert]);
 }
 

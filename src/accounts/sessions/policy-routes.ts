@@ -3,15 +3,17 @@ import { z } from 'zod';
 import type { Refusal } from '../../core/refusals.ts';
 import { refuse } from '../../http/errors.ts';
 import { requireOperator } from '../../http/operators.ts';
-import { failures, time } from '../../http/schemas.ts';
+import {
+  entityTag,
+  expectedBy,
+  failures,
+  preconditionHeaders,
+  tagged,
+  time,
+} from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { isLocalOperator } from '../../http/socket/local-operator.ts';
-import {
-  makeSecondFactorOptional,
-  readPolicy,
-  requireSecondFactor,
-  type SignInPolicy,
-} from './policy-store.ts';
+import { changePolicy, readPolicy, type SignInPolicy, tagOfPolicy } from './policy-store.ts';
 import { BY_SESSION, sessionOf } from './http-sessions.ts';
 
 const TAGS = ['Operator'];
@@ -34,7 +36,7 @@ export function registerPolicyRoutes(app: App, { db }: HttpServices): void {
       security: BY_SESSION,
       response: { 200: policy, ...failures(404) },
     },
-    handler: async () => policyToWire(await readPolicy(db)),
+    handler: async (_, reply) => tagged(reply, policyToWire(await readPolicy(db))),
   });
 
   app.patch('/v1/operator/sign-in-policy', {
@@ -48,20 +50,19 @@ export function registerPolicyRoutes(app: App, { db }: HttpServices): void {
       operationId: 'updateSignInPolicy',
       tags: TAGS,
       security: BY_SESSION,
+      headers: preconditionHeaders,
       body: policyChange,
-      response: { 200: policy, ...failures(400, 404, 409, 413, 415, 422) },
+      response: { 200: policy, ...failures(400, 404, 409, 412, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const session = sessionOf(request);
-      if (request.body.second_factor_required) {
-        const isWithout =
-          !isLocalOperator(session) && !session.totpEnabled && !session.hasSecondFactor;
-        if (isWithout) return refuse(reply, NONE_OF_YOUR_OWN);
-        await requireSecondFactor(db);
-      } else {
-        await makeSecondFactorOptional(db);
-      }
-      return policyToWire(await readPolicy(db));
+      const isRequired = request.body.second_factor_required;
+      const isWithout =
+        !isLocalOperator(session) && !session.totpEnabled && !session.hasSecondFactor;
+      if (isRequired && isWithout) return refuse(reply, NONE_OF_YOUR_OWN);
+      const refusal = await changePolicy(db, { isRequired, isExpected: expectedBy(request) });
+      if (refusal !== null) return refuse(reply, refusal);
+      return tagged(reply, policyToWire(await readPolicy(db)));
     },
   });
 }
@@ -72,6 +73,7 @@ function policyToWire({ requiredAt, membersWithout }: SignInPolicy) {
     second_factor_required: requiredAt !== null,
     second_factor_required_at: requiredAt?.toISOString() ?? null,
     members_without_second_factor: membersWithout,
+    etag: tagOfPolicy({ requiredAt }),
   };
 }
 
@@ -86,6 +88,7 @@ const policy = z
       description: 'Number of members who have neither an authenticator app nor a passkey.',
       examples: [2],
     }),
+    etag: entityTag,
   })
   .meta({ id: 'SignInPolicy' });
 

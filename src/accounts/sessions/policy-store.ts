@@ -1,5 +1,7 @@
 /** The sign-in policy: the owners of the installation may require a second factor of everybody. */
-import type { Queryable } from '../../database/database.ts';
+import { entityTagOf, type IsExpected } from '../../core/entity-tag.ts';
+import { CHANGED_SINCE, type Refusal } from '../../core/refusals.ts';
+import type { Database, Queryable } from '../../database/database.ts';
 
 /** Whether a second factor is required, for a select list. */
 export const IS_SECOND_FACTOR_REQUIRED = `
@@ -18,6 +20,30 @@ export type SignInPolicy = { requiredAt: Date | null; membersWithout: number };
 export async function readPolicy(db: Queryable): Promise<SignInPolicy> {
   const [row] = await db.query<SignInPolicy>(READ);
   return row ?? { requiredAt: null, membersWithout: 0 };
+}
+
+/** Changes with what `changePolicy` can change, and not with the members. */
+export function tagOfPolicy({ requiredAt }: Pick<SignInPolicy, 'requiredAt'>): string {
+  return entityTagOf({ secondFactorRequiredAt: requiredAt?.toISOString() ?? null });
+}
+
+// Makes the row that a new installation does not have yet.
+const LOCK = `
+insert into sign_in_policy (second_factor_required_at) values (null)
+on conflict (only_row) do update set second_factor_required_at = sign_in_policy.second_factor_required_at`;
+
+/** Changes the policy, or returns why it does not. Two changes follow one another. */
+export function changePolicy(
+  db: Pick<Database, 'transaction'>,
+  { isRequired, isExpected }: { isRequired: boolean; isExpected: IsExpected },
+): Promise<Refusal | null> {
+  return db.transaction(async (tx) => {
+    await tx.query(LOCK);
+    if (!isExpected(tagOfPolicy(await readPolicy(tx)))) return CHANGED_SINCE;
+    if (isRequired) await requireSecondFactor(tx);
+    else await makeSecondFactorOptional(tx);
+    return null;
+  });
 }
 
 const REQUIRE = `

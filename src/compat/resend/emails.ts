@@ -164,7 +164,7 @@ function registerChanges(app: App, { db, world }: HttpServices): void {
       if (ref === null) return notFound(reply, 'email');
       const time = readTime(request.body.scheduled_at, world.now());
       if (typeof time !== 'string') return refuse(reply, time);
-      const email = await reschedule(db, ref, time, 0);
+      const email = await reschedule(db, ref, { at: time, contentBytesMax: 0 });
       return isRefusal(email) ? refuse(reply, email) : { object: 'email', id: email.id };
     },
   });

@@ -74,7 +74,7 @@ export const caseFile = z
     }),
     recipient: z.string().nullable().describe('The only recipient, or null for all.'),
     email: email
-      .omit({ html: true, text: true })
+      .omit({ html: true, text: true, etag: true })
       .extend({
         html_sha256: sha256('the html of the email'),
         text_sha256: sha256('the text of the email'),

@@ -4,7 +4,7 @@
  * filters search at most 50,000 emails, and the result contains the position where the search stopped. `keyId`
  * restricts to emails sent by this key.
  */
-import { type Status, isFinal, STATUS_RANK } from '../../core/statuses.ts';
+import { type Category, type Status, isFinal, STATUS_RANK } from '../../core/statuses.ts';
 import type { Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { namedParameters } from '../../database/parameters/named-parameters.ts';
@@ -53,6 +53,14 @@ export type EmailFilter = {
   /** Part of the name or address of the mail server that replied. */
   server: string | null;
   tag: { name: string; value?: string } | null;
+  /** Id, alias or whole name of a template; the id also of a deleted one. */
+  template: string | null;
+  /** Id or whole name of a key. Other than `keyId`, it is chosen by the caller. */
+  key: string | null;
+  /** Provider to which a recipient's mail goes or went. */
+  provider: string | null;
+  /** Category of the reason why a recipient's mail is deferred or ended. */
+  reason: Category | null;
   domain: string | null;
   /** Inclusive. */
   createdAfter: Date | null;
@@ -73,6 +81,10 @@ export const NO_FILTER: EmailFilter = {
   reply: null,
   server: null,
   tag: null,
+  template: null,
+  key: null,
+  provider: null,
+  reason: null,
   domain: null,
   createdAfter: null,
   createdBefore: null,
@@ -183,6 +195,10 @@ const FILTER_NAMES = [
   'reply',
   'server',
   'tag',
+  'template',
+  'key',
+  'provider',
+  'reason',
   'domain',
   'keyId',
   'createdAfter',
@@ -208,6 +224,29 @@ const hasAll = (parts: string, text: string): string => `(
           select strpos(searched.text, lower(${parts}[1])) > 0 and not exists (
              select from unnest(${parts}[2:]) part where strpos(searched.text, lower(part)) = 0)
             from (select ${text} as text offset 0) searched)`;
+
+/** Rows of `table` of this project and environment whose id or one of the columns is the text, in any case. */
+const idsNamed = (
+  table: 'templates' | 'api_keys',
+  columns: readonly string[],
+  text: string,
+) => `array(
+          select named.id from ${table} named
+           where named.project_id = $1 and named.environment = $2
+             and lower(${text}) in (named.id::text, ${columns.map((name) => `lower(named.${name})`).join(', ')}))`;
+
+/** A deferral changes the provider in the queue only. */
+const hasProvider = (name: string): string => `exists (
+          select from recipients
+            left join queue on queue.project_id = recipients.project_id and queue.email_id = recipients.email_id
+                               and queue.position = recipients.position
+           where recipients.project_id = email.project_id and recipients.email_id = email.id
+             and coalesce(recipients.provider, queue.provider) = lower(${name}))`;
+
+const hasReason = (category: string): string => `exists (
+          select from recipients
+           where recipients.project_id = email.project_id and recipients.email_id = email.id
+             and recipients.reason ->> 'category' = ${category})`;
 
 /** Whether one of the recipients has the part in a field of its last reply. */
 const hasReply = (part: string, ...fields: string[]): string => `exists (
@@ -251,6 +290,12 @@ const filterSql = (F: FilterSql): string => `
    and (${F.fromPart}::text is null
         or strpos(lower(concat_ws(' ', email.from_name, email.from_address)), lower(${F.fromPart})) > 0)
    and (${F.tag}::jsonb is null or email.tags @> ${F.tag})
+   and (${F.template}::text is null or email.template_id::text = lower(${F.template})
+        or email.template_id = any(${idsNamed('templates', ['name', 'alias'], F.template)}))
+   and (${F.key}::text is null or email.key_id::text = lower(${F.key})
+        or email.key_id = any(${idsNamed('api_keys', ['name'], F.key)}))
+   and (${F.provider}::text is null or ${hasProvider(F.provider)})
+   and (${F.reason}::text is null or ${hasReason(F.reason)})
    and (${F.domain}::text is null or right(email.from_address, length(${F.domain}) + 1) = '@' || ${F.domain})
    and (${F.keyId}::uuid is null or email.key_id = ${F.keyId})
    and (${F.createdAfter}::timestamptz is null or email.created_at >= ${F.createdAfter})

@@ -17,8 +17,8 @@ import {
   historyEntryToWire,
   listHistory,
 } from '../../suppressions/history-store.ts';
-import { suppression, suppressionChange } from '../../suppressions/routes.ts';
-import { findSuppression, suppressionToWire } from '../../suppressions/suppression-store.ts';
+import { entryToWire, suppression, suppressionChange } from '../../suppressions/routes.ts';
+import { findSuppression } from '../../suppressions/suppression-store.ts';
 import { providerOf } from '../../net/providers.ts';
 import type { Queryable } from '../../database/database.ts';
 import { callerOf } from '../../http/access.ts';
@@ -62,7 +62,7 @@ export function registerRecipientRoute(app: App, { db }: HttpServices): void {
         object: 'recipient' as const,
         address: parsed,
         domain: domainOf(parsed),
-        suppression: found && { object: 'suppression' as const, ...suppressionToWire(found) },
+        suppression: found && entryToWire(found),
         history,
         refused_requests: refused.map(refusedToWire),
         last_reply: last && lastReplyToWire(last),

@@ -10,19 +10,9 @@
  * applies it to a report. A bounce report always makes the recipient `bounced`, even if the meaning is temporary.
  * EVENT_OF_STATUS (core/events.ts) lists the event of each status.
  */
+import type { Category } from '../../core/statuses.ts';
 
-export type Category =
-  | 'mailbox'
-  | 'quota'
-  | 'greylist'
-  | 'policy'
-  | 'reputation'
-  | 'content'
-  | 'authentication'
-  | 'network'
-  | 'tls'
-  | 'protocol'
-  | 'expired';
+export type { Category };
 
 /** Who can solve the problem. `us` is the operator of this service, `sender` its user. */
 export type Blame = 'recipient' | 'receiver' | 'sender' | 'us';

@@ -16,39 +16,42 @@ export type IfMatch = { 'if-match': string };
 /** The values that somebody else has stored, and those that the form would store instead. */
 type Conflict<Object, Body> = { stored: Object; mine: Body; last: LastChange | null };
 
-export function SharedForm<Object extends Shared, Body extends Partial<Object>>(props: {
+export function SharedForm<Object extends Shared, Body extends Partial<Object>, Result>(props: {
   action: string;
   /** As the form shows it. */
   object: Object;
   /** The words for the fields that the form changes. */
   labels: Partial<Record<keyof Body & string, string>>;
+  /** The words for a value, where it is not a word itself. */
+  wordsOf?: (value: unknown) => string;
   bodyOf: (form: FormData) => Body;
-  change: (body: Body, headers: IfMatch) => Promise<unknown>;
+  change: (body: Body, headers: IfMatch) => Promise<Result>;
   /** Reads the object again; undefined when it is gone. */
   read: () => Promise<Object | undefined>;
-  onDone: (body: Body) => Promise<void>;
+  onDone: (body: Body, result: Result) => Promise<void>;
   children: ReactNode;
 }): ReactNode {
-  const { action, object, labels, bodyOf, change, read, onDone } = props;
+  const { action, object, labels, wordsOf = textOf, bodyOf, change, read, onDone } = props;
   const api = useApi();
   const [conflict, setConflict] = useState<Conflict<Object, Body> | null>(null);
   const send = async (form: FormData): Promise<void> => {
     const mine = bodyOf(form);
+    let result: Result;
     try {
-      await change(mine, { 'if-match': (conflict?.stored ?? object).etag });
+      result = await change(mine, { 'if-match': (conflict?.stored ?? object).etag });
     } catch (error) {
       if (!(error instanceof ApiError && error.code === 'precondition_failed')) throw error;
-      const [stored, last] = await Promise.all([read(), findLastChange(api, object.id)]);
+      const stored = await read();
       if (stored === undefined) throw error;
-      setConflict({ stored, mine, last });
+      setConflict({ stored, mine, last: await findLastChange(api, stored.id) });
       return;
     }
-    await onDone(mine);
+    await onDone(mine, result);
   };
   return (
     <ActionForm action={conflict === null ? action : 'Save mine'} send={send}>
       {props.children}
-      {conflict !== null && <BothVersions conflict={conflict} labels={labels} />}
+      {conflict !== null && <BothVersions conflict={conflict} labels={labels} wordsOf={wordsOf} />}
     </ActionForm>
   );
 }
@@ -56,10 +59,14 @@ export function SharedForm<Object extends Shared, Body extends Partial<Object>>(
 function BothVersions<Object, Body>(props: {
   conflict: Conflict<Object, Body>;
   labels: Partial<Record<keyof Body & string, string>>;
+  wordsOf: (value: unknown) => string;
 }): ReactNode {
   const { stored, mine, last } = props.conflict;
   const rows = Object.entries<string | undefined>(props.labels).flatMap(([name, label = name]) => {
-    const [theirs, own] = [textOf(stored, name), textOf(mine, name)];
+    const [theirs, own] = [
+      props.wordsOf(valueOf(stored, name)),
+      props.wordsOf(valueOf(mine, name)),
+    ];
     return theirs === own ? [] : [{ label, theirs, own }];
   });
   return (
@@ -89,8 +96,10 @@ function BothVersions<Object, Body>(props: {
   );
 }
 
-function textOf(object: unknown, name: string): string {
-  const value = (object as Record<string, unknown>)[name];
+const valueOf = (object: unknown, name: string): unknown =>
+  (object as Record<string, unknown>)[name];
+
+function textOf(value: unknown): string {
   if (value == null || value === '') return 'none';
   if (Array.isArray(value)) return value.map(String).toSorted().join(', ');
   return typeof value === 'string' ? value : JSON.stringify(value);

@@ -28,8 +28,12 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
   const [isOpen, setOpen] = useState(false);
   const { second_factor_required: isRequired, members_without_second_factor: without } = policy;
   const change = async (): Promise<void> => {
-    await call('updateSignInPolicy', { body: { second_factor_required: !isRequired } });
-    await cache.invalidateQueries({ queryKey: KEY });
+    const body = { second_factor_required: !isRequired };
+    try {
+      await call('updateSignInPolicy', { body, headers: { 'if-match': policy.etag } });
+    } finally {
+      await cache.invalidateQueries({ queryKey: KEY });
+    }
     setOpen(false);
   };
   const [title, action] = isRequired

@@ -183,12 +183,12 @@ function RemoveForm(props: {
   onDone: () => void;
 }): ReactNode {
   const { address, suppression, onDone } = props;
-  const { reason, expires_at } = suppression;
+  const { reason, expires_at, etag } = suppression;
   const api = useApi();
   const reload = useReloadRecipient(address);
   const offerUndo = useOfferUndo();
   const remove = async (): Promise<void> => {
-    await api.call('deleteSuppression', { path: { address } });
+    await api.call('deleteSuppression', { path: { address }, headers: { 'if-match': etag } });
     onDone();
     await reload();
     offerUndo({

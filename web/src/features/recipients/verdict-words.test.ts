@@ -25,6 +25,7 @@ const SUPPRESSED: RecipientOverview['suppression'] = {
   created_at: AT,
   expires_at: null,
   simulated: false,
+  etag: '"of-this-state"',
 };
 
 const refusedAt = (at: string) => ({

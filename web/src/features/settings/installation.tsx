@@ -1,7 +1,11 @@
 /** Settings of the installation as a whole, for its owners. Each is changed where it is shown. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import type { ProviderBlock, RetentionState } from '../../../../sdk/src/api.ts';
+import type {
+  ProviderBlock,
+  RetentionState,
+  ReturnPathHost as StoredHost,
+} from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { inWords } from '../../lib/time.ts';
@@ -13,6 +17,7 @@ import { Field, textOf } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
 import { useLastChange } from '../../ui/last-change.tsx';
 import { PageBody } from '../../ui/page.tsx';
+import { SharedForm } from '../../ui/shared-form.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -81,8 +86,8 @@ function ReturnPathHost(): ReactNode {
   const host = useQuery(api.query('getReturnPathHost')).data;
   const last = useLastChange(host?.name ?? '');
   if (host === undefined) return null;
-  const send = async (form: FormData): Promise<void> => {
-    await api.call('setReturnPathHost', { body: { name: textOf(form, 'name') } });
+  const read = async (): Promise<NamedHost> => named(await api.call('getReturnPathHost'));
+  const done = async (): Promise<void> => {
     await Promise.all([reload('getReturnPathHost'), reload('listAuditEvents')]);
     setOpen(false);
   };
@@ -104,7 +109,15 @@ function ReturnPathHost(): ReactNode {
         </span>
       </p>
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change the host for bounces">
-        <ActionForm action="Save" send={send}>
+        <SharedForm
+          action="Save"
+          object={named(host)}
+          labels={{ name: 'Host' }}
+          bodyOf={(form) => ({ name: textOf(form, 'name') })}
+          change={(body, headers) => api.call('setReturnPathHost', { body, headers })}
+          read={read}
+          onDone={done}
+        >
           <p>Verified domains have 72 hours to publish the new host.</p>
           <Field
             label="Host"
@@ -114,11 +127,16 @@ function ReturnPathHost(): ReactNode {
             autoComplete="off"
             required
           />
-        </ActionForm>
+        </SharedForm>
       </Dialog>
     </Card>
   );
 }
+
+type NamedHost = StoredHost & { id: string };
+
+/** The audit log names a change of the host by the new host. */
+const named = (host: StoredHost): NamedHost => ({ ...host, id: host.name ?? '' });
 
 function Retention(): ReactNode {
   const api = useApi();

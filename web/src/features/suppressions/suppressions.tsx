@@ -190,8 +190,8 @@ function RemoveManyForm(props: { rows: readonly Suppression[]; onDone: () => voi
   const reload = useReload();
   const remove = async (): Promise<void> => {
     try {
-      await forEachChosen(rows, ({ address }) =>
-        api.call('deleteSuppression', { path: { address } }),
+      await forEachChosen(rows, ({ address, etag }) =>
+        api.call('deleteSuppression', { path: { address }, headers: { 'if-match': etag } }),
       );
     } finally {
       await reload('listSuppressions');
@@ -273,12 +273,12 @@ function AddForm({ onDone }: { onDone: () => void }): ReactNode {
 }
 
 function RemoveForm({ row, onDone }: { row: Suppression; onDone: () => void }): ReactNode {
-  const { address, reason, expires_at } = row;
+  const { address, reason, expires_at, etag } = row;
   const offerUndo = useOfferUndo();
   const api = useApi();
   const reload = useReload();
   const remove = async (): Promise<void> => {
-    await api.call('deleteSuppression', { path: { address } });
+    await api.call('deleteSuppression', { path: { address }, headers: { 'if-match': etag } });
     await reload('listSuppressions');
     onDone();
     offerUndo({

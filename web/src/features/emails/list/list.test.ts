@@ -177,7 +177,7 @@ test('days begin at midnight where the member is', () => {
   const today = (name: string): string | undefined => {
     process.env['TZ'] = name;
     const nowMs = Date.parse('2026-11-21T23:30:00Z');
-    return complete('after:2', { domains: [], tags: [] }, nowMs)[0]?.token;
+    return complete('after:2', NOTHING_KNOWN, nowMs)[0]?.token;
   };
   try {
     assert.equal(today('UTC'), 'after:2026-11-21');
@@ -189,15 +189,30 @@ test('days begin at midnight where the member is', () => {
   }
 });
 
+const NOTHING_KNOWN = { domain: [], tag: [], template: [], key: [], provider: [] };
+
 test('a search is completed by operators, then by the values that exist', () => {
   process.env['TZ'] = 'UTC';
-  const known = { domains: ['acme.test'], tags: ['kind:receipt', 'two words'] };
+  const known = {
+    ...NOTHING_KNOWN,
+    domain: ['acme.test'],
+    tag: ['kind:receipt'],
+    template: ['Order receipt', 'A "quoted" one'],
+    provider: ['google'],
+  };
   const tokens = (text: string) =>
     complete(text, known, Date.parse('2026-11-21T12:00:00Z')).map(({ token }) => token);
   assert.deepEqual(tokens('x sta'), ['status:']);
   assert.deepEqual(tokens('status:bo'), ['status:bounced']);
   assert.deepEqual(tokens('domain:'), ['domain:acme.test']);
-  assert.deepEqual(tokens('tag:'), ['tag:kind:receipt'], 'a tag that cannot be typed is left out');
+  assert.deepEqual(tokens('tag:'), ['tag:kind:receipt']);
+  assert.deepEqual(
+    tokens('template:'),
+    ['template:"Order receipt"'],
+    'no quotation mark in a name',
+  );
+  assert.deepEqual(tokens('provider:g'), ['provider:google']);
+  assert.deepEqual(tokens('reason:mail'), ['reason:mailbox']);
   assert.deepEqual(tokens('after:2026-11-2'), ['after:2026-11-21', 'after:2026-11-20']);
   assert.deepEqual(tokens('"status:bo'), [], 'quoted text is not completed');
   assert.deepEqual(tokens('x '), []);

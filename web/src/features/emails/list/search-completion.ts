@@ -1,11 +1,14 @@
 /** Completions of a typed search: operators, and the values that exist for each. */
+import { filterBy } from '../../../lib/search-filter.ts';
 import { midnight, OPERATORS } from './email-search.ts';
-import { FINAL_STATUSES, OPEN_STATUSES } from '../../../../../src/core/statuses.ts';
+import { CATEGORIES, FINAL_STATUSES, OPEN_STATUSES } from '../../../../../src/core/statuses.ts';
 
 export const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 
 /** The values of this project and environment. */
-export type Known = { domains: readonly string[]; tags: readonly string[] };
+export type Known = Readonly<
+  Record<'domain' | 'tag' | 'template' | 'key' | 'provider', readonly string[]>
+>;
 
 export type Completion = {
   /** The added word, such as `status:bounced`. */
@@ -47,10 +50,12 @@ function candidates(known: Known, nowMs: number): [token: string, about: string]
   return [
     ...OPERATORS.map(([name, about]): [string, string] => [name, about]),
     ...STATUSES.map((status): [string, string] => [`status:${status}`, '']),
-    ...known.domains.map((name): [string, string] => [`domain:${name}`, '']),
-    ...known.tags
-      .filter((tag) => !/[\s"]/.test(tag))
-      .map((tag): [string, string] => [`tag:${tag}`, '']),
+    ...CATEGORIES.map((category): [string, string] => [`reason:${category}`, '']),
+    ...Object.entries(known).flatMap(([operator, values]) =>
+      values
+        .filter((value) => !value.includes('"'))
+        .map((value): [string, string] => [filterBy(operator, value), '']),
+    ),
     ...dates.map(([date, about]): [string, string] => [`after:${date}`, about]),
     ...dates.map(([date, about]): [string, string] => [`before:${date}`, about]),
   ];

@@ -9,7 +9,7 @@ import { useApi } from '../../../api/scope.ts';
 import { filterInWords } from './email-search.ts';
 import { type Completion, complete, type Known } from './search-completion.ts';
 
-const NOTHING: Known = { domains: [], tags: [] };
+const NOTHING: Known = { domain: [], tag: [], template: [], key: [], provider: [] };
 const STALE_MS = 300_000;
 
 export function SearchField(props: {
@@ -191,20 +191,30 @@ function Completions(props: {
   );
 }
 
-/** The newest 100 domains, and the tags of the last 30 days. */
+/** Whether it is a value itself, and does not stand for all others. */
+const isWhole = (value: string): boolean => value !== '*' && !value.endsWith(':*');
+
+/** The newest 100 domains, and the tags, templates, keys and providers of the last 30 days. */
 function useKnown(isWanted: boolean): Known {
   const api = useApi();
   const { data = NOTHING } = useQuery({
     queryKey: [...api.key, 'known'],
     queryFn: async ({ signal }): Promise<Known> => {
-      const [domains, stats] = await Promise.all([
-        api.call('listDomains', { query: { limit: 100 }, signal }),
-        api.call('getStats', { query: { granularity: 'day', by: 'tag' }, signal }),
-      ]);
-      return {
-        domains: domains.data.map(({ name }) => name),
-        tags: stats.totals.flatMap(({ value }) => (value ? [value] : [])),
+      const valuesOf = async (by: 'tag' | 'template' | 'key' | 'provider'): Promise<string[]> => {
+        const { totals } = await api.call('getStats', {
+          query: { granularity: 'day', by },
+          signal,
+        });
+        return totals.flatMap(({ name, value }) => name ?? value ?? []).filter(isWhole);
       };
+      const [domains, tag, template, key, provider] = await Promise.all([
+        api.call('listDomains', { query: { limit: 100 }, signal }),
+        valuesOf('tag'),
+        valuesOf('template'),
+        valuesOf('key'),
+        valuesOf('provider'),
+      ]);
+      return { domain: domains.data.map(({ name }) => name), tag, template, key, provider };
     },
     enabled: isWanted,
     staleTime: STALE_MS,

@@ -14,6 +14,7 @@ import { Button } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, textOf } from '../../../ui/field.tsx';
 import type { MoreItems } from '../../../ui/more-menu.tsx';
+import { type IfMatch, SharedForm } from '../../../ui/shared-form.tsx';
 import { Code } from '../../../ui/states.tsx';
 import { absoluteTime } from '../../../lib/time.ts';
 import { useOfferUndo } from '../../../ui/undo.tsx';
@@ -176,27 +177,39 @@ function QueueForm({
   );
 }
 
+type NewTime = { scheduled_at: string };
+
 function RescheduleForm({ email, onDone }: FormProps): ReactNode {
   const offerUndo = useOfferUndo();
   const { api, changed } = useChange(email);
-  const reschedule = async (form: FormData): Promise<void> => {
-    const set = async (at: string): Promise<void> => {
-      const path = { id: email.id };
-      await api.call('rescheduleEmail', { path, body: { scheduled_at: at } });
-      await changed();
-    };
-    const at = new Date(textOf(form, 'at')).toISOString();
-    await set(at);
+  const path = { id: email.id };
+  const set = (body: NewTime, headers: IfMatch): Promise<Email> =>
+    api.call('rescheduleEmail', { path, body, headers });
+  const done = async (_: NewTime, { scheduled_at: at, etag }: Email): Promise<void> => {
+    await changed();
     onDone();
     const { scheduled_at: before } = email;
-    const text = `Rescheduled to ${absoluteTime(at)}.`;
-    if (before !== null) offerUndo({ text, undo: () => set(before) });
+    if (before === null || at === null) return;
+    const undo = async (): Promise<void> => {
+      await set({ scheduled_at: before }, { 'if-match': etag });
+      await changed();
+    };
+    offerUndo({ text: `Rescheduled to ${absoluteTime(at)}.`, undo });
   };
   return (
-    <ActionForm action="Reschedule" send={reschedule}>
+    <SharedForm
+      action="Reschedule"
+      object={email}
+      labels={{ scheduled_at: 'Time' }}
+      wordsOf={(at) => (typeof at === 'string' ? absoluteTime(at) : 'at once')}
+      bodyOf={(form) => ({ scheduled_at: new Date(textOf(form, 'at')).toISOString() })}
+      change={set}
+      read={() => api.call('getEmail', { path })}
+      onDone={done}
+    >
       {email.scheduled_at && <p>Scheduled for {absoluteTime(email.scheduled_at)}.</p>}
       <Field label="New time (your time zone)" name="at" type="datetime-local" required />
-    </ActionForm>
+    </SharedForm>
   );
 }
 

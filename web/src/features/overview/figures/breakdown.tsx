@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Queue, Stats } from '../../../../../sdk/src/api.ts';
 import { useScope } from '../../../api/scope.ts';
+import { filterBy } from '../../../lib/search-filter.ts';
 import { inWords } from '../../../lib/time.ts';
 import { Card } from '../../../ui/card.tsx';
 import { Choices } from '../../../ui/choices.tsx';
@@ -97,7 +98,7 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
       isHidden: !isProvider,
       cell: ({ total }) => {
         const row = providerOf(total.value);
-        return row === undefined ? <span className="text-muted">–</span> : <StateMark row={row} />;
+        return row === undefined ? <span className="text-muted">–</span> : <QueueState row={row} />;
       },
     },
     {
@@ -147,6 +148,20 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
         time.p95_at_most_s === null ? '–' : inWords(time.p95_at_most_s),
     },
   ];
+}
+
+function QueueState({ row }: { row: Queue['providers'][number] }): ReactNode {
+  const scope = useScope();
+  return (
+    <Link
+      to="/$project/$environment/queue"
+      params={scope}
+      search={{ provider: row.provider }}
+      aria-label={`Queue of ${row.provider}`}
+    >
+      <StateMark row={row} />
+    </Link>
+  );
 }
 
 function changeIn({ total, before }: Row): string | null {
@@ -205,11 +220,10 @@ const REASONS: Readonly<Record<string, string>> = {
   expired: 'Expired before it was delivered',
 };
 
-/** A value with the page that explains it: its emails where the search can find them, else its own page. */
-function Value({ total: { value, name }, by, parts }: Context & { total: Total }): ReactNode {
+/** A value with its emails of the period. */
+function Value({ total, by, parts, stats }: Context & { total: Total }): ReactNode {
   const scope = useScope();
-  const text = value ?? '';
-  const look = 'link break-all';
+  const text = total.value ?? '';
   if (text === '*' || text.endsWith(':*')) {
     return (
       <span className="text-muted">
@@ -217,49 +231,36 @@ function Value({ total: { value, name }, by, parts }: Context & { total: Total }
       </span>
     );
   }
+  return (
+    <Link
+      to="/$project/$environment/emails"
+      params={scope}
+      search={{ q: emailsIn(parts, filterBy(by, searchedName(total, stats))) }}
+      className="link break-all"
+    >
+      {wordsFor(by, total)}
+    </Link>
+  );
+}
+
+/** A name reads better than an id. The id is searched when several have the name, or nothing has it any more. */
+function searchedName({ value, name }: Total, stats: Stats | undefined): string {
+  const isUnique = stats?.totals.filter((other) => other.name === name).length === 1;
+  return name !== null && isUnique && !name.includes('"') ? name : (value ?? '');
+}
+
+function wordsFor(by: Dimension, { value, name }: Total): string {
+  const text = value ?? '';
   switch (by) {
-    case 'provider':
-      return (
-        <Link
-          to="/$project/$environment/queue"
-          params={scope}
-          search={{ provider: text }}
-          className={look}
-        >
-          {text}
-        </Link>
-      );
     case 'template':
-      return name === null ? (
-        <span className="text-muted">A deleted template</span>
-      ) : (
-        <Link
-          to="/$project/$environment/templates/$id"
-          params={{ ...scope, id: text }}
-          className={look}
-        >
-          {name}
-        </Link>
-      );
+      return name ?? 'A deleted template';
     case 'key':
-      return (
-        <Link to="/$project/$environment/api-keys" params={scope} className={look}>
-          {name ?? 'A deleted key'}
-        </Link>
-      );
+      return name ?? 'A deleted key';
     case 'reason':
       return REASONS[text] ?? text;
+    case 'provider':
     case 'domain':
     case 'tag':
-      return (
-        <Link
-          to="/$project/$environment/emails"
-          params={scope}
-          search={{ q: emailsIn(parts, `${by}:${text}`) }}
-          className={look}
-        >
-          {text}
-        </Link>
-      );
+      return text;
   }
 }
