@@ -4,17 +4,21 @@
  *
  * `npm run pictures` keeps them in test/browser/pictures; test/browser/pictures.test.ts compares.
  */
+import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import { PNG } from 'pngjs';
 import { memberOf, ownerOf } from './browser.ts';
 import type { TestBrowser } from './chromium.ts';
 import { openPage, signedIn } from './dashboard.ts';
-import type { Service } from './service.ts';
+import { type FullService, startFullService } from './full-service.ts';
+import { type Service, startService } from './service.ts';
+import { eventually } from './wait.ts';
+import { startReceiver } from './webhook-receiver.ts';
 
 export type Picture = { name: string; png: Buffer };
 
 /** Delivers nothing, so that mail waits, and knows nothing of the machine. */
-export const PICTURED = {
+const WAITING = {
   database: 'own',
   args: ['--only', 'api', '--workers', '1'],
   env: { LETTERHAUS_HOSTNAME: 'mail.acme.test', LETTERHAUS_STORAGE_MAX_MB: '10000' },
@@ -27,11 +31,15 @@ const SIZES = {
 
 type Look = { size: keyof typeof SIZES; theme: 'light' | 'dark' };
 
+const DARK = 'queue,domain,templates,sign-in,emails,email,recipient,overview,webhook';
+const PHONE =
+  'queue,domain,api-keys,members,sign-in,emails,email,recipients,overview,webhook,audit-log';
+
 /** In the light every screen is pictured on a desk; the dark and the phone have those with the most parts. */
-const LOOKS: readonly (Look & { only?: readonly string[] })[] = [
+const LOOKS: readonly (Look & { only?: string })[] = [
   { size: 'desk', theme: 'light' },
-  { size: 'desk', theme: 'dark', only: ['queue', 'domain', 'templates', 'sign-in'] },
-  { size: 'phone', theme: 'light', only: ['queue', 'domain', 'api-keys', 'members', 'sign-in'] },
+  { size: 'desk', theme: 'dark', only: DARK },
+  { size: 'phone', theme: 'light', only: PHONE },
 ];
 
 /** Arguments of Chromium with which text is drawn alike on all machines. */
@@ -42,54 +50,143 @@ export const DRAWN_ALIKE = [
   '--hide-scrollbars',
 ];
 
-/** Screens by name: the path within the environment, and text that is there when the screen is complete. */
-function screensOf({ domain }: Filled): Record<string, readonly [path: string, shown: string]> {
-  return {
-    queue: ['queue', 'In delivery'],
-    provider: ['queue?provider=mail.harbour.example', 'Settings in effect'],
-    domains: ['domains', 'acme.test'],
-    domain: [`domains/${domain}`, 'DNS records'],
-    'api-keys': ['api-keys', 'Newsletter'],
-    members: ['members', 'Second factor'],
-    suppressions: ['suppressions', 'kim@lagoon.example'],
-    'api-log': ['api-log', '/v1/emails'],
-    projects: ['projects', 'Limits of'],
-    templates: ['templates', 'Password reset'],
-    'no-templates': ['templates?q=nothing', 'No matching templates'],
-  };
+type Screens = Record<string, readonly [path: string, shown: string]>;
+
+/** A service, and its screens by name: the path within the environment, and text of the complete screen. */
+type Part = {
+  service: Service;
+  project: string;
+  cookies: ReturnType<typeof signedIn>;
+  screens: Screens;
+};
+
+const screensOfWaiting = (domain: string): Screens => ({
+  queue: ['queue', 'In delivery'],
+  provider: ['queue?provider=mail.harbour.example', 'Settings in effect'],
+  domains: ['domains', 'acme.test'],
+  domain: [`domains/${domain}`, 'DNS records'],
+  'api-keys': ['api-keys', 'Newsletter'],
+  members: ['members', 'Second factor'],
+  suppressions: ['suppressions', 'kim@lagoon.example'],
+  'api-log': ['api-log', '/v1/emails'],
+  projects: ['projects', 'Limits of'],
+  templates: ['templates', 'Password reset'],
+  'no-templates': ['templates?q=nothing', 'No matching templates'],
+});
+
+const screensOfFull = ({ email, webhook }: FullService): Screens => ({
+  emails: ['emails', 'Your receipt from Acme'],
+  email: [`emails/${email}`, 'Mail servers in DNS'],
+  recipients: ['recipients', 'delivered@simulator.test'],
+  recipient: ['recipients/bounced@simulator.test', 'Requests refused'],
+  webhooks: ['webhooks', 'Enabled'],
+  webhook: [`webhooks/${webhook}`, 'Deliveries, 24 hours'],
+  setup: ['setup', 'First email, in test'],
+  settings: ['settings', 'Sessions'],
+  'audit-log': ['audit-log', 'Created the owner'],
+  // The last one, because it stops the clock of the page.
+  overview: ['overview', '95 % delivered within'],
+});
+
+/** Starts the services, fills them, and pictures their screens. */
+export async function takePictures(browser: TestBrowser): Promise<Picture[]> {
+  await using receiver = await startReceiver();
+  await using waiting = await startService(WAITING);
+  await using full = await startFullService({
+    mail: STILL_MAIL,
+    historyUntil: PICTURED_AT,
+    webhookUrl: `${receiver.url}/email`,
+  });
+  await holdStill(full);
+  const parts = [
+    await fill(waiting),
+    {
+      service: full.service,
+      project: full.project,
+      cookies: signedIn(full.service, full.owner),
+      screens: screensOfFull(full),
+    },
+  ];
+  const pictures: Picture[] = [];
+  for (const look of LOOKS) {
+    for (const part of parts) pictures.push(...(await takeLook(browser, part, look)));
+  }
+  return pictures;
 }
 
-/** Fills a service that was started as PICTURED, and pictures its screens. */
-export async function takePictures(browser: TestBrowser, service: Service): Promise<Picture[]> {
-  const filled = await fill(service);
+async function takeLook(
+  browser: TestBrowser,
+  { service, project, cookies, screens }: Part,
+  { size, theme, only }: (typeof LOOKS)[number],
+): Promise<Picture[]> {
   const pictures: Picture[] = [];
-  for (const { size, theme, only } of LOOKS) {
-    await using open = await openPage(browser, service, {
-      viewport: SIZES[size],
-      colorScheme: theme,
-      reducedMotion: 'reduce',
-      timezoneId: 'UTC',
-    });
-    const { page } = open;
-    const isTaken = (name: string): boolean => only === undefined || only.includes(name);
-    const take = async (name: string): Promise<void> => {
-      await settle(page);
-      const png = small(await page.screenshot({ animations: 'disabled', caret: 'hide' }));
-      pictures.push({ name: `${name}-${size}-${theme}`, png });
-    };
+  await using open = await openPage(browser, service, {
+    viewport: SIZES[size],
+    colorScheme: theme,
+    reducedMotion: 'reduce',
+    timezoneId: 'UTC',
+  });
+  const { page } = open;
+  const isTaken = (name: string): boolean => only === undefined || only.split(',').includes(name);
+  const take = async (name: string): Promise<void> => {
+    await settle(page);
+    const png = small(await page.screenshot({ animations: 'disabled', caret: 'hide' }));
+    pictures.push({ name: `${name}-${size}-${theme}`, png });
+  };
+  if ('queue' in screens) {
     await page.goto(`${service.url}/dashboard/sign-in`);
     await page.getByLabel('Email').waitFor();
     await take('sign-in');
-    await page.context().addCookies(filled.cookies);
-    for (const [name, [path, shown]] of Object.entries(screensOf(filled))) {
-      if (!isTaken(name)) continue;
-      await page.goto(`${service.url}/dashboard/${filled.project}/test/${path}`);
-      await page.getByText(shown).filter({ visible: true }).first().waitFor();
-      await page.locator('.skeleton').first().waitFor({ state: 'detached' });
-      await take(name);
-    }
+  }
+  await page.context().addCookies(cookies);
+  for (const [name, [path, shown]] of Object.entries(screens)) {
+    if (!isTaken(name)) continue;
+    if (name === 'overview') await fixClock(page);
+    await page.goto(`${service.url}/dashboard/${project}/test/${path}`);
+    await page.getByText(shown).filter({ visible: true }).first().waitFor();
+    await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+    await take(name);
   }
   return pictures;
+}
+
+const DAY_MS = 86_400_000;
+/** Half past noon of yesterday: figures of an hour of the day have their place, and all of them are in the past. */
+const PICTURED_AT = new Date(Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2 + DAY_MS / 48);
+
+/** The page shows the figures of PICTURED_AT. It takes the time of the service from a header of its responses. */
+async function fixClock(page: Page): Promise<void> {
+  await page.clock.setFixedTime(PICTURED_AT);
+  await page.addInitScript({
+    content: `{
+      const { get } = Headers.prototype;
+      Headers.prototype.get = function (name) {
+        return name.toLowerCase() === 'date' ? null : get.call(this, name);
+      };
+    }`,
+  });
+}
+
+/** Mail that has ended. What is tried again later would differ from run to run. */
+const STILL_MAIL = [
+  ['delivered@simulator.test', 'Your receipt from Acme'],
+  ['complained@simulator.test', 'News of November'],
+  ['bounced@simulator.test', 'Reset your password'],
+] as const;
+
+/** Waits until mail and webhooks have ended, and gives all attempts the same duration. */
+async function holdStill({ service, webhook }: FullService): Promise<void> {
+  await eventually(async () => {
+    const { body } = await service.request('GET', '/v1/emails/counts?status=complained');
+    assert.equal(body.total, 1);
+    const path = `/v1/webhooks/${webhook}/deliveries?status=pending`;
+    assert.deepEqual((await service.request('GET', path)).body.data, []);
+  });
+  await service.sql(
+    `update events set attempt = (attempt::jsonb || jsonb_build_object('duration_ms', 40, 'started_at',
+                                    emails.created_at + interval '10 milliseconds'))::json
+       from emails where emails.id = events.subject_id and events.attempt is not null`,
+  );
 }
 
 /** The browser writes quickly, and a fifth more. */
@@ -113,10 +210,16 @@ async function settle(page: Page): Promise<void> {
     style.replaceSync(':root { --font-mono: "Geist Variable" !important } code, kbd, pre, .font-mono { font-family: "Geist Variable" !important }');
     document.adoptedStyleSheets = [style];
     for (const time of document.querySelectorAll('time')) {
-      // The page writes the present time into the element that it made, but not into a copy.
+      // The page writes the present time into the element that it made, and may remove it, but not a copy.
       const copy = time.cloneNode();
       copy.textContent = '5 min ago';
-      time.replaceWith(copy);
+      time.before(copy);
+      time.hidden = true;
+    }
+    // The half hour of a delivery depends on when the service ran.
+    for (const chart of document.querySelectorAll('svg')) {
+      if (chart.querySelector('title')?.textContent.startsWith('Deliveries by half hour'))
+        for (const bar of chart.querySelectorAll('rect')) bar.setAttribute('visibility', 'hidden');
     }
     for (const version of document.querySelectorAll('[data-version]')) version.textContent = '1.0.0';
     document.activeElement?.blur();
@@ -130,6 +233,9 @@ async function settle(page: Page): Promise<void> {
       [/another \\d+ (s|min|h)/g, 'another 60 min'],
       [/lh(\\d)-[0-9a-f]{8}/g, 'lh$1-00000000'],
       [/\\d+ (KB|MB) used/g, '4 MB used'],
+      [/\\d{1,2}:\\d\\d(:\\d\\d)? [AP]M/g, '09:14 AM'],
+      [/(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \\d{1,2}\\b/g, 'Nov 21'],
+      [/\\b\\d+(\\.\\d)? (ms|s)\\b/g, '40 ms'],
     ];
     while (walker.nextNode()) {
       const node = walker.currentNode;
@@ -140,14 +246,8 @@ async function settle(page: Page): Promise<void> {
   })()`);
 }
 
-type Filled = {
-  project: string;
-  domain: string;
-  cookies: ReturnType<typeof signedIn>;
-};
-
 /** Mail that waits, and at least one row for every screen. */
-async function fill(service: Service): Promise<Filled> {
+async function fill(service: Service): Promise<Part> {
   const owner = await ownerOf(service);
   await memberOf(service, owner, 'viewer');
   await owner.post('/v1/invitations', { email: 'sam@acme.test', role: 'developer' });
@@ -175,7 +275,8 @@ async function fill(service: Service): Promise<Filled> {
     scope,
   );
   const domain = await make('/v1/domains', { name: 'news.example' });
-  return { project, domain: String(domain.body.id), cookies: signedIn(service, owner) };
+  const screens = screensOfWaiting(String(domain.body.id));
+  return { service, project, screens, cookies: signedIn(service, owner) };
 }
 
 const QUEUED: readonly (readonly [provider: string, count: number, state: string])[] = [

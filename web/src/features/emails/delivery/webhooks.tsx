@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { EmailWebhookDelivery } from '../../../../../sdk/src/api.ts';
 import { useApi, useScope } from '../../../api/scope.ts';
+import { serverNowMs } from '../../../lib/clock.ts';
 import { Card } from '../../../ui/card.tsx';
 import { Chip } from '../../../ui/chip.tsx';
 import { DeliveryMark } from '../../../ui/delivery-mark.tsx';
@@ -56,7 +57,13 @@ function Endpoint({ endpoint }: { endpoint: EndpointDeliveries }): ReactNode {
         </Chip>
         {nextAttemptAt !== null && (
           <span className="text-muted">
-            next <Time at={nextAttemptAt} />
+            {Date.parse(nextAttemptAt) <= serverNowMs() ? (
+              'due'
+            ) : (
+              <>
+                next <Time at={nextAttemptAt} />
+              </>
+            )}
           </span>
         )}
       </summary>

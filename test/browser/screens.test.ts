@@ -1,0 +1,91 @@
+/**
+ * Every screen of the navigation, and the pages below them, with data: axe finds nothing, in both themes, on a desk, on
+ * phones and with letters of double size, and nothing is wider than the window.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { startBrowser } from '../support/chromium.ts';
+import {
+  assertAccessible,
+  assertFits,
+  buildDashboard,
+  openPage,
+  signedIn,
+} from '../support/dashboard.ts';
+import { startFullService } from '../support/full-service.ts';
+
+await buildDashboard();
+const [full, browser] = await Promise.all([startFullService(), startBrowser()]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await full[Symbol.asyncDispose]();
+});
+const { service, owner, project, email, template, webhook, domain } = full;
+const HOME = `${service.url}/dashboard/${project}/test`;
+
+/** At 200 % a window of 1440 pixels has half as many for the page. */
+const WINDOWS = [
+  { name: '1440 px', width: 1440, height: 900, scale: 1 },
+  { name: '1440 px at 200 %', width: 720, height: 450, scale: 2 },
+  { name: '390 px', width: 390, height: 844, scale: 1 },
+  { name: '320 px', width: 320, height: 640, scale: 1 },
+] as const;
+
+/** Pages that the navigation does not have: their path, and text of their content. */
+const BELOW: readonly (readonly [path: string, shown: string])[] = [
+  [`emails/${email}`, 'Attempts'],
+  [`emails/${email}?tab=events`, 'Attempt 1, '],
+  [`emails/${email}?tab=headers`, 'Message-ID'],
+  [`recipients/bounced@simulator.test`, 'Emails and requests'],
+  ['recipients?show=suppressed', 'Spam complaint'],
+  [`test-inbox/${email}`, 'Reset your password'],
+  [`templates/${template}`, 'Subject'],
+  [`templates/${template}/versions`, 'Version 1'],
+  [`webhooks/${webhook}`, 'Deliveries, 24 hours'],
+  [`domains/${domain}`, 'DNS records'],
+  ['queue?provider=simulator', 'Settings in effect'],
+  ['settings?tab=installation', 'Variables'],
+];
+
+/** Returns the paths of the screens in the navigation. */
+async function screensOf(page: Page): Promise<string[]> {
+  await page.goto(`${HOME}/emails`);
+  const links = page.getByRole('navigation', { name: 'Screens' }).getByRole('link');
+  await links.first().waitFor();
+  const paths = await Promise.all((await links.all()).map((link) => link.getAttribute('href')));
+  return paths.map((path) => path?.split('/').at(-1) ?? '');
+}
+
+async function settled(page: Page, shown: string | null): Promise<void> {
+  await page.locator('h1').first().waitFor();
+  await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+  if (shown !== null) await page.getByText(shown).filter({ visible: true }).first().waitFor();
+}
+
+for (const { name, width, height, scale } of WINDOWS) {
+  test(`every screen is accessible and fits, light and dark, ${name}`, async () => {
+    await using open = await openPage(browser, service, {
+      viewport: { width, height },
+      deviceScaleFactor: scale,
+      reducedMotion: 'reduce',
+    });
+    const { page } = open;
+    await page.context().addCookies(signedIn(service, owner));
+    await page.setViewportSize({ width: 1440, height: 900 });
+    const screens = await screensOf(page);
+    assert.ok(screens.length > 15, `${screens.length} screens`);
+    await page.setViewportSize({ width, height });
+    const all = [...screens.map((path) => [path, null] as const), ...BELOW];
+    for (const [path, shown] of all) {
+      await page.goto(`${HOME}/${path}`);
+      await settled(page, shown);
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        await assertAccessible(page, `${path}, ${colorScheme}, ${name}`);
+      }
+      await assertFits(page);
+    }
+    assert.deepEqual(open.complaints, []);
+  });
+}
