@@ -123,8 +123,8 @@ function registerOne(app: App, { db }: HttpServices): void {
       const ref = refOf(request);
       const { projectId: owner } = callerOf(request);
       const show = (found: EmailDetail) => asJson(tagged(reply, taggedEmailToWire(found)));
-      const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, show));
-      return sent ?? notFound(reply, 'email');
+      const isSent = ref !== null && (await respondWithEmail({ db, owner, reply }, ref, show));
+      return isSent ? reply : notFound(reply, 'email');
     },
   });
 }

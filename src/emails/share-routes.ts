@@ -141,8 +141,8 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
           reply.headers({ ...HEADERS, 'content-security-policy': strangersPolicy({ remote }) });
         return shown;
       };
-      const sent = await respondWithEmail({ db, owner, reply }, ref, show);
-      return sent ?? sendGone(reply);
+      const isSent = await respondWithEmail({ db, owner, reply }, ref, show);
+      return isSent ? reply : sendGone(reply);
     },
   });
 }

@@ -17,14 +17,12 @@ const read = (id: string) => ask('GET', `/v1/requests/${id}`);
 const listed = async (query = ''): Promise<ApiResponse['body'][]> =>
   (await ask('GET', `/v1/requests?limit=100${query}`)).body.data;
 
-const logged = (response: ApiResponse): Promise<ApiResponse['body']> =>
-  waitFor(
-    async () => {
-      const found = await read(idOf(response));
-      return found.status === 200 && found.body;
-    },
-    { what: 'the request to be in the log', everyMs: 100 },
-  );
+/** Waits by reading the list: a read of an entry that is not there yet would be an entry itself. */
+const logged = async (response: ApiResponse): Promise<ApiResponse['body']> => {
+  const isThere = async () => (await listed()).some(({ id }) => id === idOf(response));
+  await waitFor(isThere, { what: 'the request to be in the log', everyMs: 100 });
+  return (await read(idOf(response))).body;
+};
 
 test('a failure is found by the request id of its error, without content and secrets', async () => {
   const html = '<a href="https://acme.test/reset?t=x">Reset</a>';
@@ -62,6 +60,7 @@ test('changes are in the log; sending and reading are not, nor requests without 
   const sent = await ask('POST', '/v1/emails', { body: EMAIL });
   const atRoot = await ask('POST', '/emails', { body: EMAIL });
   const got = await ask('GET', '/v1/domains');
+  const gotEmail = await ask('GET', `/v1/emails/${sent.body.id}`);
   const failedAtRoot = await ask('GET', `/emails/${UNKNOWN_ID}`);
   const made = await ask('POST', '/v1/domains', { body: { name: 'logged.test' } });
   const ofMembers = await owner.post('/v1/session/password', { password: 'x' });
@@ -76,7 +75,7 @@ test('changes are in the log; sending and reading are not, nor requests without 
     { path: '/v1/domains', status: 201, error: null, body: null },
   );
   assert.equal((await logged(failedAtRoot)).error.code, 'not_found');
-  for (const one of [unknown, sent, atRoot, got, ofMembers])
+  for (const one of [unknown, sent, atRoot, got, gotEmail, ofMembers])
     assertFailure(await read(idOf(one)), 404, 'not_found');
 });
 

@@ -145,8 +145,8 @@ function registerReads(app: App, { db }: HttpServices): void {
       const ref = refOf(request);
       const { projectId: owner } = callerOf(request);
       const render = (email: EmailDetail) => asJson(emailToResend(email));
-      const sent = ref && (await respondWithEmail({ db, owner, reply }, ref, render));
-      return sent ?? notFound(reply, 'email');
+      const isSent = ref !== null && (await respondWithEmail({ db, owner, reply }, ref, render));
+      return isSent ? reply : notFound(reply, 'email');
     },
   });
 }

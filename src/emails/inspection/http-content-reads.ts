@@ -70,18 +70,21 @@ export function asJson(value: unknown): ResponseBody {
 /**
  * Sends an email with its content: at once when it is short, else in turn.
  * @param show returns null when there is nothing to show
- * @returns null when the email does not exist for the caller, or has nothing to show
+ * @returns whether it was sent: not when the email does not exist for the caller, or has nothing to show. It is not
+ *   the reply, because awaiting a reply yields undefined.
  * @throws Overloaded
  */
 export async function respondWithEmail(
   { db, owner, reply }: { db: Queryable; owner: string; reply: FastifyReply },
   ref: EmailRef,
   show: (email: EmailDetail) => Promise<ResponseBody | null> | ResponseBody | null,
-): Promise<FastifyReply | null> {
-  const send = (shown: ResponseBody | null) =>
-    shown && reply.header('content-type', shown.type).send(shown.text);
+): Promise<boolean> {
+  const send = (shown: ResponseBody | null): boolean => {
+    if (shown) void reply.header('content-type', shown.type).send(shown.text);
+    return shown !== null;
+  };
   const found = await findEmail(db, ref, COUNTED_BYTES_MIN);
-  if (found === null) return null;
+  if (found === null) return false;
   if (found.contentBytes <= COUNTED_BYTES_MIN) return send(await show(found));
   return readInTurn(owner, reply, async () => {
     const whole = await findEmail(db, ref);
