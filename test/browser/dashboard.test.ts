@@ -253,7 +253,7 @@ test('screens are accessible and fit a phone, light and dark', async () => {
     [`emails/${id}`, 'SMTP dialogue'],
     [`emails/${id}?tab=events`, 'Attempt 1, '],
     [`emails/${id}?tab=preview`, 'Show remote images'],
-    ['overview', '95 % delivered within'],
+    ['overview', '95% delivered within'],
     ['api-keys', 'First test key'],
     ['domains', 'acme.test'],
     ['webhooks', 'No webhooks yet'],

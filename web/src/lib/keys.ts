@@ -1,7 +1,8 @@
 /** Keyboard shortcuts of a page. The keys of `g e` are pressed one after the other. */
+import type { LucideIcon } from 'lucide-react';
 import { useEffect, useRef } from 'react';
 
-export type Shortcut = { keys: string; label: string; run: () => void };
+export type Shortcut = { keys: string; label: string; icon?: LucideIcon; run: () => void };
 
 const SEQUENCE_MS = 1_000;
 

@@ -22,12 +22,23 @@ const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeS
 const dayAndTime = new Intl.DateTimeFormat(undefined, {
   day: 'numeric',
   month: 'short',
-  hour: '2-digit',
+  hour: 'numeric',
   minute: '2-digit',
 });
 
 export function absoluteTime(at: string): string {
   return absolute.format(Date.parse(at));
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+
+/** "09:14:05", in the zone of the member. */
+export function timeOfDay(at: string): string {
+  return clock.format(Date.parse(at));
+}
+
+export function isSameDay(one: string, other: string): boolean {
+  return new Date(one).toDateString() === new Date(other).toDateString();
 }
 
 /** "21 Nov, 09:14", in the zone of the member. */

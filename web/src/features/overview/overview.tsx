@@ -122,11 +122,13 @@ function PeriodFigures(props: {
 
 function NoMail({ period }: { period: Period }): ReactNode {
   return (
-    <Card>
-      <Empty title={`No mail: ${period.label.toLowerCase()}`} icon={ChartNoAxesColumn}>
-        <p>Rates, volume and reasons appear here with the first email of this period.</p>
-      </Empty>
-    </Card>
+    <Card
+      wide={
+        <Empty title={`No mail: ${period.label.toLowerCase()}`} icon={ChartNoAxesColumn}>
+          <p>Rates, volume and reasons appear here with the first email of this period.</p>
+        </Empty>
+      }
+    />
   );
 }
 

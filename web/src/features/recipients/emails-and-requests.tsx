@@ -109,7 +109,9 @@ function EmailRow({ email }: { email: EmailSummary }): ReactNode {
       preload={false}
       className={`${ROW} hover:bg-hover`}
     >
-      <span className="truncate font-medium">{subject || '(no subject)'}</span>
+      <span dir="auto" className="truncate text-left font-medium">
+        {subject || '(no subject)'}
+      </span>
       <span className="text-right text-sm text-muted">
         <Time at={at} />
       </span>

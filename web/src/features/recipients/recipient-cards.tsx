@@ -4,12 +4,13 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { QueueProvider, RecipientOverview } from '../../../../sdk/src/api.ts';
 import { useApi, useScope } from '../../api/scope.ts';
+import { providerName } from '../../lib/providers.ts';
 import { absoluteTime, dayTime } from '../../lib/time.ts';
 import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { Time } from '../../ui/time.tsx';
 import type { Tone } from '../../ui/tone.ts';
-import { changeInWords, providerName, REASONS } from './verdict-words.ts';
+import { changeInWords, REASONS } from './verdict-words.ts';
 
 function Facts({ rows }: { rows: readonly (readonly [name: string, value: ReactNode])[] }) {
   return (
@@ -58,7 +59,7 @@ export function SuppressionCard({ recipient }: { recipient: RecipientOverview })
         <Facts
           rows={[
             ['Why', REASONS[suppression.reason]],
-            ['Who', added ? changeInWords(added) : 'not known any more'],
+            ['Who', added ? capitalised(changeInWords(added)) : 'Not known any more'],
             ['When', <Absolute key="at" at={suppression.created_at} />],
             [
               'Ends',
@@ -81,6 +82,8 @@ export function SuppressionCard({ recipient }: { recipient: RecipientOverview })
   );
 }
 
+const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 function Absolute({ at }: { at: string }): ReactNode {
   return <time dateTime={at}>{absoluteTime(at)}</time>;
 }
@@ -102,9 +105,9 @@ export function ProviderCard({ recipient }: { recipient: RecipientOverview }): R
             to="/$project/$environment/queue"
             params={scope}
             search={{ provider }}
-            className="text-accent underline underline-offset-2"
+            className="link"
           >
-            {providerName(provider)} in the queue
+            Show the queue of {providerName(provider)}
           </Link>
         )
       }

@@ -11,6 +11,7 @@ import type { Status } from '../../../../src/core/statuses.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { copyText } from '../../lib/clipboard.ts';
+import { providerName } from '../../lib/providers.ts';
 import { dayTime } from '../../lib/time.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
@@ -23,7 +24,7 @@ import { useOfferUndo } from '../../ui/undo.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { EmailsAndRequests } from './emails-and-requests.tsx';
 import { ProviderCard, SuppressionCard } from './recipient-cards.tsx';
-import { providerName, verdictOf } from './verdict-words.ts';
+import { verdictOf } from './verdict-words.ts';
 
 const ROUTE = '/$project/$environment/recipients/$address';
 
@@ -144,11 +145,7 @@ function RecipientVerdict(props: {
               </Allowed>
             )}
             {cause !== null && (
-              <ButtonLink
-                look={suppression === null ? 'plain' : 'quiet'}
-                to="/$project/$environment/emails/$id"
-                params={{ ...scope, id: cause }}
-              >
+              <ButtonLink to="/$project/$environment/emails/$id" params={{ ...scope, id: cause }}>
                 {causeLabel}
               </ButtonLink>
             )}

@@ -115,14 +115,3 @@ export function changeInWords({ action, reason, by, actor }: HistoryEntry): stri
 const FINE: ReadonlySet<Status> = new Set(['delivered', 'sent', 'scheduled', 'queued', 'sending']);
 
 export const isProblem = (status: Status): boolean => !FINE.has(status);
-
-/** Names of the providers that many know; others are named as in the queue. */
-const PROVIDERS: Readonly<Record<string, string>> = {
-  google: 'Google',
-  microsoft: 'Microsoft',
-  yahoo: 'Yahoo',
-  apple: 'Apple',
-  simulator: 'the simulator',
-};
-
-export const providerName = (provider: string): string => PROVIDERS[provider] ?? provider;

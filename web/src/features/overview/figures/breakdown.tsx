@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Queue, Stats } from '../../../../../sdk/src/api.ts';
 import { useScope } from '../../../api/scope.ts';
+import { providerName } from '../../../lib/providers.ts';
 import { filterBy } from '../../../lib/search-filter.ts';
 import { inWords } from '../../../lib/time.ts';
 import { Card } from '../../../ui/card.tsx';
@@ -141,7 +142,7 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
       cell: ({ total }) => number(providerOf(total.value)?.waiting ?? 0),
     },
     {
-      title: '95 % within',
+      title: '95% within',
       isNumber: true,
       isWide: true,
       cell: ({ total: { time_to_delivery: time } }) =>
@@ -252,13 +253,14 @@ function searchedName({ value, name }: Total, stats: Stats | undefined): string 
 function wordsFor(by: Dimension, { value, name }: Total): string {
   const text = value ?? '';
   switch (by) {
+    case 'provider':
+      return providerName(text);
     case 'template':
       return name ?? 'A deleted template';
     case 'key':
       return name ?? 'A deleted key';
     case 'reason':
       return REASONS[text] ?? text;
-    case 'provider':
     case 'domain':
     case 'tag':
       return text;

@@ -1,7 +1,7 @@
 /** Times of the parts of a period, as the chart and the table show them. */
 import type { Part, Period } from '../periods/periods.ts';
 
-const time = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const time = new Intl.DateTimeFormat(undefined, { hour: 'numeric', minute: '2-digit' });
 const DAY = { day: 'numeric', month: 'short' } as const;
 const day = new Intl.DateTimeFormat(undefined, DAY);
 const utcDay = new Intl.DateTimeFormat(undefined, { ...DAY, timeZone: 'UTC' });

@@ -72,7 +72,7 @@ export function Rates(props: { counts: PeriodCounts; limits: RateLimits | null }
       />
       <Rate
         {...shared}
-        label="95 % delivered within"
+        label="95% delivered within"
         value={slowest === null ? '–' : inWords(slowest)}
         of="after acceptance"
         delta={

@@ -37,9 +37,12 @@ export function FindingCards({ attention }: { attention: Attention }): ReactNode
   const { findings, snoozed } = attention;
   const urgent = findings.filter(({ weight }) => weight !== 'low');
   const low = findings.filter(({ weight }) => weight === 'low');
+  const highCount = urgent.filter(({ weight }) => weight === 'high').length;
+  const lastIndex = urgent.length - 1;
+  const hasOddRest = (urgent.length - highCount) % 2 === 1;
   if (findings.length + snoozed.length === 0) return null;
   return (
-    <section aria-labelledby="findings" className="grid gap-3">
+    <section aria-labelledby="findings" className="grid grid-cols-1 gap-3">
       <header className="flex flex-wrap items-baseline gap-x-3">
         <h2 id="findings" className="font-semibold">
           Findings
@@ -49,7 +52,12 @@ export function FindingCards({ attention }: { attention: Attention }): ReactNode
       {urgent.length > 0 && (
         <ul className="grid grid-cols-1 gap-3 md:grid-cols-2">
           {urgent.map((finding, index) => (
-            <FindingCard key={finding.id} finding={finding} isFirst={index === 0} />
+            <FindingCard
+              key={finding.id}
+              finding={finding}
+              isFirst={index === 0}
+              isAlone={index < highCount || (index === lastIndex && hasOddRest)}
+            />
           ))}
         </ul>
       )}
@@ -61,29 +69,30 @@ export function FindingCards({ attention }: { attention: Attention }): ReactNode
 
 function countText(urgent: number, low: number): string {
   const parts = [
-    urgent > 0 && `${urgent} ${urgent === 1 ? 'needs' : 'need'} somebody`,
+    urgent > 0 && `${urgent} ${urgent === 1 ? 'needs' : 'need'} action`,
     low > 0 && `${low} can wait`,
   ];
   return parts.filter((part) => part !== false).join(', ');
 }
 
-function FindingCard({ finding, isFirst }: { finding: Finding; isFirst: boolean }): ReactNode {
-  const { kind, weight, tone, title, detail, figure, since, owner, action } = finding;
+/** Beside another one the figure stands below the text; alone in its row it stands beside it. */
+function FindingCard(props: { finding: Finding; isFirst: boolean; isAlone: boolean }): ReactNode {
+  const { finding, isFirst, isAlone } = props;
+  const { kind, weight, tone, title, detail, since, owner, action } = finding;
   const isHigh = weight === 'high';
+  const edge = isHigh
+    ? 'border-[color-mix(in_oklab,var(--tone)_35%,var(--color-line))]'
+    : 'border-line';
   return (
     <li
       data-tone={tone}
-      className={`flex min-w-0 flex-wrap items-center gap-x-4 gap-y-3 rounded-card border bg-surface p-4 ${
-        isHigh
-          ? 'border-[color-mix(in_oklab,var(--tone)_35%,var(--color-line))] md:col-span-2'
-          : 'border-line'
-      }`}
+      className={`flex min-w-0 flex-col justify-between gap-x-6 gap-y-3 rounded-card border bg-surface p-4 ${edge} ${isAlone ? 'md:col-span-2 md:flex-row md:items-center' : ''}`}
     >
-      <div className="flex min-w-[min(100%,17rem)] grow basis-64 gap-3">
+      <div className="flex min-w-0 gap-3">
         <Tile icon={ICONS[kind]} tone={tone} />
         <div className="min-w-0">
           <h3 className={`font-semibold break-words ${isHigh ? '' : 'text-sm'}`}>{title}</h3>
-          {detail && <p className="text-sm break-words text-muted">{detail}</p>}
+          {detail && <p className="max-w-[84ch] text-sm break-words text-muted">{detail}</p>}
           <p className="mt-0.5 text-xs text-muted">
             {since && (
               <>
@@ -94,19 +103,28 @@ function FindingCard({ finding, isFirst }: { finding: Finding; isFirst: boolean 
           </p>
         </div>
       </div>
-      {figure && (
-        <p className="flex items-baseline gap-1.5 whitespace-nowrap">
-          <span className={`text-2xl font-semibold tabular-nums ${isHigh ? 'text-(--tone)' : ''}`}>
-            {figure.value}
-          </span>
-          <span className="text-xs text-muted">{figure.unit}</span>
-        </p>
-      )}
-      <div className="ml-auto flex items-center gap-1">
-        {action && <ActionLink action={action} isPrimary={isHigh && isFirst} />}
-        <SnoozeMenu finding={finding} />
+      <div className="flex shrink-0 flex-wrap items-center gap-x-4 sm:pl-11 md:gap-x-6">
+        <FigureOf finding={finding} />
+        <span className="ml-auto flex items-center gap-1">
+          {action && <ActionLink action={action} isPrimary={isHigh && isFirst} />}
+          <SnoozeMenu finding={finding} />
+        </span>
       </div>
     </li>
+  );
+}
+
+function FigureOf({ finding: { figure, weight } }: { finding: Finding }): ReactNode {
+  if (!figure) return null;
+  return (
+    <p className="flex items-baseline gap-1.5 whitespace-nowrap">
+      <span
+        className={`text-2xl font-semibold tabular-nums ${weight === 'high' ? 'text-(--tone)' : ''}`}
+      >
+        {figure.value}
+      </span>
+      <span className="text-xs text-muted">{figure.unit}</span>
+    </p>
   );
 }
 
@@ -141,18 +159,20 @@ function LowFindings({ findings }: { findings: readonly Finding[] }): ReactNode 
     <div className="text-sm text-muted">
       <ul className="space-y-1">
         {shown.map((finding) => (
-          <li key={finding.id} className="flex items-center gap-2">
-            <Info size={15} aria-hidden className="shrink-0" />
-            <span className="min-w-0 grow break-words">{finding.title}</span>
-            {finding.action && (
-              <button
-                type="button"
-                className="link shrink-0"
-                onClick={() => follow(finding.action!)}
-              >
-                {finding.action.label}
-              </button>
-            )}
+          <li key={finding.id} className="flex items-start gap-2">
+            <Info size={15} aria-hidden className="mt-2 shrink-0" />
+            <div className="flex min-w-0 grow flex-col gap-x-4 pt-1.5 sm:flex-row sm:justify-between">
+              <span className="max-w-[110ch] min-w-0 break-words">{finding.title}</span>
+              {finding.action && (
+                <button
+                  type="button"
+                  className="link shrink-0 self-start"
+                  onClick={() => follow(finding.action!)}
+                >
+                  {finding.action.label}
+                </button>
+              )}
+            </div>
             <SnoozeMenu finding={finding} />
           </li>
         ))}

@@ -168,7 +168,7 @@ test('the verdict is that of the heaviest finding, since the first of its weight
   assert.deepEqual([failing.tone, failing.since], ['wait', '2026-11-25T01:00:00Z']);
   const both = overallOf(found({ webhooks, hours }), hours);
   assert.deepEqual([both.tone, both.since], ['bad', '2026-11-25T07:00:00.000Z']);
-  assert.match(both.reason, /^2 findings need somebody/);
+  assert.match(both.reason, /^2 findings need action/);
   assert.equal(both.cause, 'too many bounces');
 });
 

@@ -12,6 +12,7 @@ import type {
   Webhook,
 } from '../../../../../sdk/src/api.ts';
 import { megabytes, recipients } from '../../../lib/numbers.ts';
+import { providerName, withProviderName } from '../../../lib/providers.ts';
 import { inWords } from '../../../lib/time.ts';
 import type { Tone } from '../../../ui/tone.ts';
 import { isNearlyFull } from '../../projects/storage-words.ts';
@@ -118,6 +119,14 @@ const URGENT: ReadonlySet<string> = new Set([
   'doctor.red',
 ]);
 
+/** Conditions in the words of the verdict. */
+const HEADLINES: Readonly<Record<string, string>> = {
+  'provider.blocked': 'a provider refuses all mail',
+  'disk.low': 'the disk is nearly full',
+  'database.full': 'the database is full',
+  'dns.unavailable': 'DNS does not answer',
+};
+
 /** Leaves out the domains and webhooks of this project, which have findings of their own. */
 function ofCondition(condition: OperatorCondition, projectId: string): Finding[] {
   const { type, subject, message, remedy, details, since } = condition;
@@ -130,7 +139,7 @@ function ofCondition(condition: OperatorCondition, projectId: string): Finding[]
       kind: 'condition',
       weight: isUrgent ? 'high' : 'medium',
       tone: isUrgent ? 'bad' : 'wait',
-      headline: 'the operator has to act',
+      headline: HEADLINES[type] ?? 'the operator has to act',
       title: message,
       detail: remedy,
       since,
@@ -232,18 +241,19 @@ function ofProvider(row: ProviderRow, nowMs: number): Finding[] {
   const isUrgent = lateMs > MAIL_WAITS.urgentMs || state === 'suspended';
   const are = waiting === 1 ? 'is' : 'are';
   const queued = `${recipients(waiting)} ${are} queued.`;
+  const name = providerName(provider);
   const what = state === 'suspended' ? 'suspended' : 'slowed down';
   return [
     {
       id: `provider:${provider}`,
       kind: 'provider',
-      headline: `mail for ${provider} waits`,
+      headline: `mail for ${name} waits`,
       weight: isUrgent ? 'high' : 'medium',
       tone: isUrgent ? 'bad' : 'wait',
       title: isStopped
-        ? `Delivery to ${provider} is ${what}. ${queued}`
-        : `Mail for ${provider} has been due for ${inWords(lateMs / 1000)}. ${queued}`,
-      detail: limit?.message,
+        ? `Delivery to ${name} is ${what}. ${queued}`
+        : `Mail for ${name} has been due for ${inWords(lateMs / 1000)}. ${queued}`,
+      detail: limit ? withProviderName(limit.message, provider) : undefined,
       figure: { value: waiting.toLocaleString(), unit: waiting === 1 ? 'waits' : 'wait' },
       since: oldest,
       owner: 'You',

@@ -40,7 +40,7 @@ export function overallOf(findings: readonly Finding[], hours: readonly CountedP
     tone: high.length > 0 ? 'bad' : 'wait',
     title: high.length > 0 ? 'Degraded' : 'Needs attention',
     cause: first.headline,
-    reason: `${others.length === 0 ? 'One finding needs' : `${findings.length} findings need`} somebody. ${mailSentence(hours)}`,
+    reason: `${others.length === 0 ? 'One finding needs' : `${findings.length} findings need`} action. ${mailSentence(hours)}`,
     since,
   };
 }
@@ -107,7 +107,7 @@ export function stripText(
     .join(', ');
 }
 
-const timeOfDay = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const timeOfDay = new Intl.DateTimeFormat(undefined, { hour: 'numeric', minute: '2-digit' });
 
 export function hourText(ms: number): string {
   return timeOfDay.format(ms);
