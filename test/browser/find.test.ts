@@ -55,6 +55,7 @@ test('filters are chips with the number of matches, and statuses have counts', a
   const { page } = open;
   await page.goto(`${HOME}/emails?q=to:%2Bchips`);
   const statuses = page.getByRole('group', { name: 'Status' });
+  await statuses.locator('[aria-current=page]').getByText('All 2').waitFor();
   await statuses.getByRole('link', { name: 'All 2' }).waitFor();
   await statuses.getByRole('link', { name: 'bounced 1' }).click();
   await page.waitForURL(/status/);

@@ -9,7 +9,7 @@ export function ListAndDetail(props: { children: ReactNode; detail: ReactNode })
   const beside =
     'hidden min-[1100px]:flex min-[1100px]:w-2/5 min-[1100px]:grow-0 min-[1100px]:border-r min-[1100px]:border-line min-[1100px]:pt-3';
   return (
-    <div className="flex min-h-0 grow [--page-x:1rem] print:block">
+    <div className={`flex min-h-0 grow print:block ${detail === null ? '' : '[--page-x:1rem]'}`}>
       <div
         className={`min-h-0 min-w-0 grow flex-col print:hidden ${detail === null ? 'flex' : beside}`}
       >

@@ -29,7 +29,9 @@ export function PageHead(props: {
     <header className="flex max-w-[80rem] shrink-0 flex-wrap items-start justify-between gap-x-4 gap-y-2 px-(--page-x) pt-4 pb-5 min-[900px]:pt-6">
       <div className="min-w-[min(100%,15rem)] grow basis-60">
         {crumb}
-        <h1 className="text-xl font-semibold text-balance break-words">{title}</h1>
+        <h1 dir="auto" className="text-left text-xl font-semibold text-balance break-words">
+          {title}
+        </h1>
         {about && <p className="mt-0.5 text-muted [overflow-wrap:anywhere]">{about}</p>}
       </div>
       <div className="flex min-w-0 flex-wrap items-center gap-2 empty:hidden">

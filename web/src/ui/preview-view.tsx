@@ -21,12 +21,15 @@ export function PreviewControls(props: {
   return (
     <>
       <div className="flex flex-wrap items-center gap-2">
-        <Segments
-          label="Width"
-          options={WIDTHS.map((width) => [width, WIDTH_LABELS[width]])}
-          chosen={view.width}
-          onChoose={(width) => onView({ ...view, width })}
-        />
+        {/* On a phone all of them are as wide as the phone. */}
+        <div className="max-sm:hidden">
+          <Segments
+            label="Width"
+            options={WIDTHS.map((width) => [width, WIDTH_LABELS[width]])}
+            chosen={view.width}
+            onChoose={(width) => onView({ ...view, width })}
+          />
+        </div>
         <Button
           aria-pressed={view.isDark}
           className="aria-pressed:border-accent aria-pressed:bg-accent-tint aria-pressed:text-accent"

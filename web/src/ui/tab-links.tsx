@@ -1,5 +1,5 @@
-import { Link } from '@tanstack/react-router';
-import type { ReactNode } from 'react';
+import { Link, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useEffect, useRef } from 'react';
 
 /** Tabs that are kept in the address of the page; the first needs no name there. */
 export function TabLinks(props: {
@@ -7,10 +7,18 @@ export function TabLinks(props: {
   tabs: readonly (readonly [name: string, label: string])[];
 }): ReactNode {
   const { label: about, tabs } = props;
+  const { tab: chosen } = useSearch({ strict: false });
+  const bar = useRef<HTMLElement>(null);
+  // On a phone the chosen tab may be beyond the edge.
+  useEffect(() => {
+    const tab = bar.current?.querySelector<HTMLElement>('[aria-current="page"]');
+    if (tab) bar.current?.scrollTo({ left: tab.offsetLeft - bar.current.clientWidth / 2 });
+  }, [chosen]);
   return (
     <nav
+      ref={bar}
       aria-label={about}
-      className="flex shrink-0 gap-4 overflow-x-auto border-b border-line px-(--page-x) text-sm font-medium print:hidden"
+      className="relative flex shrink-0 gap-4 overflow-x-auto border-b border-line px-(--page-x) text-sm font-medium print:hidden"
     >
       {tabs.map(([name, label], index) => (
         <Link

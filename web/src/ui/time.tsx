@@ -4,6 +4,21 @@ import { absoluteTime, relativeTime } from '../lib/time.ts';
 
 const TICK_MS = 10_000;
 
+/** Seconds. What was to happen this long ago is late: the worker that takes it is busy. */
+const DUE_S = 5;
+
+/** When something happens next, or that it is due: a time that has passed would contradict "next". */
+export function NextTime({ at }: { at: string }): ReactNode {
+  useSyncExternalStore(subscribe, currentTick);
+  const isDue = (serverNowMs() - Date.parse(at)) / 1000 >= DUE_S;
+  if (!isDue) return <Time at={at} />;
+  return (
+    <time dateTime={at} title={absoluteTime(at)} className="whitespace-nowrap">
+      due now
+    </time>
+  );
+}
+
 /** Relative within a day; the full time with its zone on hover. */
 export function Time({ at }: { at: string }): ReactNode {
   useSyncExternalStore(subscribe, currentTick);

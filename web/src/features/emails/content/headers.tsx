@@ -1,6 +1,7 @@
 /** The header fields of a message, each with its purpose. */
 import type { ReactNode } from 'react';
 import type { Diagnosis, EmailInspection } from '../../../../../sdk/src/api.ts';
+import { Card } from '../../../ui/card.tsx';
 import { Authentication } from './authentication.tsx';
 
 const MEANINGS: Readonly<Record<string, string>> = {
@@ -33,27 +34,28 @@ export function Headers(props: {
 }): ReactNode {
   const { inspection, authentication } = props;
   return (
-    <div className="space-y-6">
+    <div className="space-y-4">
       {authentication && (
-        <section>
-          <h2 className="mb-2 font-medium">Sender authentication</h2>
+        <Card title="Sender authentication">
           <Authentication authentication={authentication} />
-        </section>
+        </Card>
       )}
-      <section>
-        <h2 className="mb-2 font-medium">Header</h2>
-        <dl className="divide-y divide-line rounded-lg border border-line">
-          {inspection.headers.map(({ name, value }, index) => (
-            <div key={index} className="gap-4 px-3 py-2 sm:flex">
-              <dt className="w-44 shrink-0 text-sm font-medium break-words">{name}</dt>
-              <dd className="min-w-0 grow">
-                <p className="line-clamp-4 font-mono text-xs leading-5 break-all">{value}</p>
-                <p className="text-sm text-muted">{meaningOf(name, value)}</p>
-              </dd>
-            </div>
-          ))}
-        </dl>
-      </section>
+      <Card
+        title="Header"
+        wide={
+          <dl className="divide-y divide-line">
+            {inspection.headers.map(({ name, value }, index) => (
+              <div key={index} className="gap-4 px-(--page-x) py-2 sm:flex">
+                <dt className="w-44 shrink-0 text-sm font-medium break-words">{name}</dt>
+                <dd className="min-w-0 grow">
+                  <p className="line-clamp-4 font-mono text-xs leading-5 break-all">{value}</p>
+                  <p className="text-sm text-muted">{meaningOf(name, value)}</p>
+                </dd>
+              </div>
+            ))}
+          </dl>
+        }
+      />
     </div>
   );
 }

@@ -8,6 +8,7 @@ import { saveResponse } from '../../../api/download.ts';
 import { useApi } from '../../../api/scope.ts';
 import { sizeInWords } from '../../../lib/numbers.ts';
 import { Button } from '../../../ui/button.tsx';
+import { Card } from '../../../ui/card.tsx';
 import { sentenceOf } from '../../../ui/states.tsx';
 
 /** Above this size Gmail replaces the rest of the HTML with a link. */
@@ -64,30 +65,32 @@ export function Attachments({ inspection }: { inspection: EmailInspection }): Re
 export function Checks({ inspection }: { inspection: EmailInspection }): ReactNode {
   const { checks, unsupported, links, size, html_size: html } = inspection;
   return (
-    <div className="space-y-6">
-      <ul className="space-y-2" aria-label="Checks">
-        {checks.map(({ code, message }) => (
-          <Finding key={code}>{message}</Finding>
-        ))}
-        {unsupported.map(({ feature, clients }) => (
-          <Finding key={feature}>
-            The HTML uses {feature}, which {unsupportedBy(clients)}.
-          </Finding>
-        ))}
-        {checks.length === 0 && <Passed>No known problems for receivers or readers.</Passed>}
-        {unsupported.length === 0 && html > 0 && (
-          <Passed>All mail programs that we know of support this HTML.</Passed>
-        )}
-        {html <= CLIPPED_BEYOND_BYTES && (
-          <Passed>
-            The message has {sizeInWords(size)}.
-            {html > 0 && ` Its HTML has ${sizeInWords(html)}; Gmail clips HTML above 102 KB.`}
-          </Passed>
-        )}
-        {inspection.headers.some(({ name }) => /^list-unsubscribe$/i.test(name)) && (
-          <Passed>Readers can unsubscribe in their mail program (List-Unsubscribe).</Passed>
-        )}
-      </ul>
+    <div className="space-y-4">
+      <Card title="Checks">
+        <ul className="space-y-2 text-sm" aria-label="Checks">
+          {checks.map(({ code, message }) => (
+            <Finding key={code}>{message}</Finding>
+          ))}
+          {unsupported.map(({ feature, clients }) => (
+            <Finding key={feature}>
+              The HTML uses {feature}, which {unsupportedBy(clients)}.
+            </Finding>
+          ))}
+          {checks.length === 0 && <Passed>No known problems for receivers or readers.</Passed>}
+          {unsupported.length === 0 && html > 0 && (
+            <Passed>All mail programs that we know of support this HTML.</Passed>
+          )}
+          {html <= CLIPPED_BEYOND_BYTES && (
+            <Passed>
+              The message has {sizeInWords(size)}.
+              {html > 0 && ` Its HTML has ${sizeInWords(html)}; Gmail clips HTML above 102 KB.`}
+            </Passed>
+          )}
+          {inspection.headers.some(({ name }) => /^list-unsubscribe$/i.test(name)) && (
+            <Passed>Readers can unsubscribe in their mail program (List-Unsubscribe).</Passed>
+          )}
+        </ul>
+      </Card>
       {links.length > 0 && <Links links={links} />}
     </div>
   );
@@ -124,8 +127,7 @@ function Passed({ children }: { children: ReactNode }): ReactNode {
 /** As text: following a link could confirm or unsubscribe on behalf of the recipient. */
 function Links({ links }: { links: readonly string[] }): ReactNode {
   return (
-    <section>
-      <h2 className="mb-2 font-medium">Links</h2>
+    <Card title="Links" about={String(links.length)}>
       <ul className="space-y-1 font-mono text-xs">
         {links.map((link) => (
           <li key={link} className="break-all">
@@ -133,6 +135,6 @@ function Links({ links }: { links: readonly string[] }): ReactNode {
           </li>
         ))}
       </ul>
-    </section>
+    </Card>
   );
 }

@@ -86,14 +86,16 @@ function isLast(attempt: Attempt, all: readonly Attempt[]): boolean {
 }
 
 function NoAttempt({ recipient }: { recipient: Recipient }): ReactNode {
-  const { attempts, status } = recipient;
+  const { attempts, status, completed_at: ended } = recipient;
   return (
     <p className="text-sm text-muted">
       {attempts > 0
         ? 'The attempts are no longer stored.'
         : status === 'suppressed'
           ? 'No attempt was made: the address is on the suppression list.'
-          : 'No attempt has been made yet.'}
+          : ended === null
+            ? 'No attempt has been made yet.'
+            : 'No attempt was made.'}
     </p>
   );
 }

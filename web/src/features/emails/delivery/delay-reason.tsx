@@ -5,7 +5,8 @@ import type { ReactNode } from 'react';
 import type { Diagnosis } from '../../../../../sdk/src/api.ts';
 import { LIMITS } from './limits.ts';
 import { useApi } from '../../../api/scope.ts';
-import { Time } from '../../../ui/time.tsx';
+import { providerName, withProviderName } from '../../../lib/providers.ts';
+import { NextTime, Time } from '../../../ui/time.tsx';
 
 type RecipientDiagnosis = Diagnosis['recipients'][number];
 type Delay = NonNullable<RecipientDiagnosis['held_by']>;
@@ -19,16 +20,17 @@ export function DelayReason(props: {
   const { delay, provider, expiresAt } = props;
   const { scope } = useApi();
   return (
-    <div className="flex gap-2 rounded-md bg-side px-2.5 py-2">
+    <div className="flex gap-2 rounded-md bg-side px-2.5 py-2 text-sm">
       <Hourglass size={14} aria-hidden className="mt-0.75 shrink-0 text-wait" />
       <div className="min-w-0">
         <p>
-          <span className="font-medium">{LIMITS[delay.limit]}.</span> {delay.message}
+          <span className="font-medium">{LIMITS[delay.limit]}.</span>{' '}
+          {withProviderName(delay.message, provider ?? '')}
         </p>
         <p className="text-muted">
           {delay.until && (
             <>
-              Next attempt <Time at={delay.until} />.{' '}
+              Next attempt <NextTime at={delay.until} />.{' '}
             </>
           )}
           Expires <Time at={expiresAt} />.{' '}
@@ -37,9 +39,9 @@ export function DelayReason(props: {
               to="/$project/$environment/queue"
               params={scope}
               search={{ provider }}
-              className="underline"
+              className="link"
             >
-              Queue of {provider}
+              Show the queue of {providerName(provider)}
             </Link>
           )}
         </p>
@@ -51,8 +53,8 @@ export function DelayReason(props: {
 /** The mail servers of the recipient's domain, in the order in which they are tried. */
 export function ReceiverDns({ route }: { route: Route }): ReactNode {
   return (
-    <section>
-      <h3 className="text-muted">Mail servers in DNS</h3>
+    <section className="text-sm">
+      <h3 className="mb-0.5 text-xs text-muted">Mail servers in DNS</h3>
       {route.problem !== null && <Problem text={route.problem} />}
       <ul>
         {route.mx.map(({ host, preference, addresses, tls }) => (

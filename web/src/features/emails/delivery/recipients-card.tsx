@@ -10,7 +10,7 @@ import { Card } from '../../../ui/card.tsx';
 import { Chip } from '../../../ui/chip.tsx';
 import { ShareBar } from '../../../ui/share-bar.tsx';
 import { STATUS_LOOKS } from '../../../ui/status.tsx';
-import { Time } from '../../../ui/time.tsx';
+import { NextTime } from '../../../ui/time.tsx';
 import { codesOf, hasTheEmail, type RecipientGroup, splitAdvice } from './recipient-groups.ts';
 
 /** More recipients of a group are folded. */
@@ -87,7 +87,9 @@ function Group({ group, ...props }: Omit<Props, 'groups'> & { group: RecipientGr
 
 function Row(props: Omit<Props, 'groups'> & { recipient: Recipient }): ReactNode {
   const { recipient, chosen, onChoose, since } = props;
-  const { address, kind, attempts, completed_at: ended, next_attempt_at: next } = recipient;
+  const { address, kind, status, attempts, completed_at: ended } = recipient;
+  // The attempt that is in progress was the next one.
+  const next = status === 'sending' ? null : recipient.next_attempt_at;
   const scope = useScope();
   const isChosen = address === chosen;
   return (
@@ -106,13 +108,12 @@ function Row(props: Omit<Props, 'groups'> & { recipient: Recipient }): ReactNode
           {attempts} {attempts === 1 ? 'attempt' : 'attempts'}
         </span>
         <span className="min-w-14 shrink-0 text-right whitespace-nowrap tabular-nums">
-          {ended !== null ? (
+          {ended !== null && attempts > 0 && (
             <span title={`after ${inWords(secondsBetween(since, ended))}`}>
               {inWords(secondsBetween(since, ended))}
             </span>
-          ) : (
-            next !== null && <Time at={next} />
           )}
+          {ended === null && next !== null && <NextTime at={next} />}
         </span>
       </button>
       <Link

@@ -4,12 +4,11 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { EmailWebhookDelivery } from '../../../../../sdk/src/api.ts';
 import { useApi, useScope } from '../../../api/scope.ts';
-import { serverNowMs } from '../../../lib/clock.ts';
 import { Card } from '../../../ui/card.tsx';
 import { Chip } from '../../../ui/chip.tsx';
 import { DeliveryMark } from '../../../ui/delivery-mark.tsx';
 import { Problem } from '../../../ui/states.tsx';
-import { Time } from '../../../ui/time.tsx';
+import { NextTime, Time } from '../../../ui/time.tsx';
 import { answerOf, byEndpoint, type EndpointDeliveries } from './endpoint-deliveries.ts';
 
 /** Milliseconds between reads while a delivery is pending. The email has no event when the delivery ends. */
@@ -57,13 +56,7 @@ function Endpoint({ endpoint }: { endpoint: EndpointDeliveries }): ReactNode {
         </Chip>
         {nextAttemptAt !== null && (
           <span className="text-muted">
-            {Date.parse(nextAttemptAt) <= serverNowMs() ? (
-              'due'
-            ) : (
-              <>
-                next <Time at={nextAttemptAt} />
-              </>
-            )}
+            next attempt <NextTime at={nextAttemptAt} />
           </span>
         )}
       </summary>

@@ -21,7 +21,10 @@ export function InboxRow({ email }: { email: EmailSummary }): ReactNode {
       <span className="text-right text-muted">
         <Time at={at} />
       </span>
-      <span className={`col-start-2 truncate ${isNew ? 'font-semibold' : 'text-muted'}`}>
+      <span
+        dir="auto"
+        className={`col-start-2 truncate text-left ${isNew ? 'font-semibold' : 'text-muted'}`}
+      >
         {subject}
       </span>
     </span>

@@ -20,20 +20,30 @@ import { useMarks } from './use-marks.ts';
 const ROUTE = '/$project/$environment/test-inbox/$id';
 const TABS: readonly (readonly [ContentTab, string])[] = [
   ['preview', 'Preview'],
+  ['checks', 'Checks'],
+  ['headers', 'Headers'],
   ['text', 'Text'],
   ['html', 'HTML'],
-  ['headers', 'Headers'],
-  ['checks', 'Checks and links'],
   ['source', 'Source'],
 ];
 
 export function TestInboxEmailScreen(): ReactNode {
   const { id } = useParams({ from: ROUTE });
+  const { scope } = useApi();
   const email = useEmail(id);
   return (
     <article aria-label={email.data?.subject ?? 'Email'} className="min-w-0">
       {email.isPending && <RowsSkeleton rows={5} />}
-      {email.isError && <Problem error={email.error} retry={() => void email.refetch()} />}
+      {email.isError && (
+        <>
+          <div className="px-(--page-x) pt-4 min-[900px]:pt-6">
+            <Crumb to="/$project/$environment/test-inbox" params={scope}>
+              Test inbox
+            </Crumb>
+          </div>
+          <Problem error={email.error} retry={() => void email.refetch()} />
+        </>
+      )}
       {email.isSuccess && <Loaded key={id} email={email.data} />}
     </article>
   );

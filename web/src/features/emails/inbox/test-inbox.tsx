@@ -84,11 +84,7 @@ function OnlyInTest(): ReactNode {
           test keys are not delivered and appear in the test inbox.
         </p>
         <p>
-          <Link
-            to={ROUTE}
-            params={{ project, environment: 'test' }}
-            className="text-accent underline"
-          >
+          <Link to={ROUTE} params={{ project, environment: 'test' }} className="link">
             Open the test inbox
           </Link>
         </p>

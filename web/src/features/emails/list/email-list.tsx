@@ -149,7 +149,9 @@ function Row({ email }: RowProps): ReactNode {
       <span className="text-right text-muted">
         <Time at={email.created_at} />
       </span>
-      <span className="truncate text-muted">{email.subject}</span>
+      <span dir="auto" className="truncate text-left text-muted">
+        {email.subject}
+      </span>
       <span className="text-right leading-none">
         <StatusBadge status={email.status} />
       </span>

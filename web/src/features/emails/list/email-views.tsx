@@ -8,8 +8,10 @@ import type { View } from '../../../../../sdk/src/api.ts';
 import { useReload } from '../../../api/list.ts';
 import { useApi } from '../../../api/scope.ts';
 import { ActionForm } from '../../../ui/action-form.tsx';
+import { buttonLook } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, textOf } from '../../../ui/field.tsx';
+import { MENU_ITEM, MENU_POPUP } from '../../../ui/more-menu.tsx';
 import { useOfferUndo } from '../../../ui/undo.tsx';
 import { importWhenOnline } from '../../../lib/lazy-import.ts';
 
@@ -18,9 +20,6 @@ const EmailExport = lazy(async () => {
   const form = await importWhenOnline(() => import('./email-export.tsx'));
   return { default: form.EmailExport };
 });
-
-const ITEM =
-  'flex w-full items-center gap-4 rounded-md px-2 py-1.5 text-left text-sm outline-none data-highlighted:bg-hover data-disabled:text-muted';
 
 export function EmailViews({ q }: { q: string }): ReactNode {
   const api = useApi();
@@ -35,7 +34,7 @@ export function EmailViews({ q }: { q: string }): ReactNode {
     <>
       <Menu.Root>
         <Menu.Trigger
-          className="inline-flex h-8 max-w-40 shrink-0 items-center gap-1.5 rounded-md border border-line bg-raised px-2.5 text-sm hover:bg-hover"
+          className={`${buttonLook({})} max-w-40`}
           aria-label={present ? `Views: ${present.name}` : 'Views'}
         >
           <Bookmark size={14} aria-hidden className="shrink-0" />
@@ -43,11 +42,11 @@ export function EmailViews({ q }: { q: string }): ReactNode {
         </Menu.Trigger>
         <Menu.Portal>
           <Menu.Positioner className="z-60" align="end" sideOffset={4}>
-            <Menu.Popup className="max-h-96 min-w-56 overflow-auto rounded-lg border border-line bg-raised p-1 shadow-lg">
+            <Menu.Popup className={`${MENU_POPUP} max-h-96 overflow-auto`}>
               {rows.map((view) => (
                 <Menu.Item
                   key={view.id}
-                  className={ITEM}
+                  className={MENU_ITEM}
                   onClick={() =>
                     void navigate({
                       to: '/$project/$environment/emails',
@@ -60,15 +59,15 @@ export function EmailViews({ q }: { q: string }): ReactNode {
                 </Menu.Item>
               ))}
               {rows.length > 0 && <Menu.Separator className="my-1 border-t border-line" />}
-              <Menu.Item className={ITEM} disabled={q === ''} onClick={() => setOpen('save')}>
+              <Menu.Item className={MENU_ITEM} disabled={q === ''} onClick={() => setOpen('save')}>
                 Save this search
               </Menu.Item>
               {present && (
-                <Menu.Item className={ITEM} onClick={() => void remove(present)}>
+                <Menu.Item className={MENU_ITEM} onClick={() => void remove(present)}>
                   Delete the view “{present.name}”
                 </Menu.Item>
               )}
-              <Menu.Item className={ITEM} onClick={() => setOpen('export')}>
+              <Menu.Item className={MENU_ITEM} onClick={() => setOpen('export')}>
                 Download as CSV
               </Menu.Item>
             </Menu.Popup>

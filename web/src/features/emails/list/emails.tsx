@@ -144,11 +144,12 @@ function StatusChips({ q, counts }: { q: string; counts: EmailCounts | undefined
     (status) => status === chosen || (counts?.statuses[status] ?? 0) > 0,
   );
   const cut = counts && counts.scanned_until !== null;
+  if (counts?.total === 0 && q === '') return null;
   return (
     <div
       role="group"
       aria-label="Status"
-      className="flex min-h-8 shrink-0 flex-wrap gap-1 border-b border-line px-(--page-x) pb-2"
+      className="flex min-h-8 shrink-0 gap-1 overflow-x-auto border-b border-line px-(--page-x) pb-2 [scrollbar-width:none] md:flex-wrap"
     >
       {counts && (
         <>
@@ -185,8 +186,10 @@ function StatusChip(props: {
       search={(all) => ({ ...all, q: withStatus(q, status ?? '') || undefined })}
       preload={false}
       data-tone={tone}
+      // The router marks it as current. Without this it would mark All as well, which has no search.
+      activeOptions={{ exact: true, explicitUndefined: true }}
       aria-current={isChosen}
-      className={`inline-flex h-6 items-center gap-1 rounded-[5px] px-1.75 text-sm whitespace-nowrap tabular-nums hover:bg-hover aria-[current=true]:font-semibold aria-[current=true]:ring-1 aria-[current=true]:ring-current aria-[current=true]:ring-inset ${look ? 'text-(--tone)' : ''} ${ground}`}
+      className={`inline-flex h-6 shrink-0 items-center gap-1 rounded-[5px] px-1.75 text-sm whitespace-nowrap tabular-nums hover:bg-hover ${isChosen ? 'font-semibold ring-1 ring-current ring-inset' : ''} ${look ? 'text-(--tone)' : ''} ${ground}`}
     >
       {Icon && <Icon size={13} aria-hidden />}
       <span className="first-letter:uppercase">{children}</span>

@@ -18,7 +18,7 @@ export function NoEmails({ to, q }: Props): ReactNode {
       <Empty title="No matching emails">
         <p className="break-words">
           Nothing was found for <code className="font-mono text-sm">{q}</code>.{' '}
-          <Link to={to} params={scope} className="text-accent underline">
+          <Link to={to} params={scope} className="link">
             Show all emails
           </Link>
         </p>
@@ -43,11 +43,7 @@ function FirstEmail(): ReactNode {
       {domains.isSuccess && domain === undefined && (
         <p>
           This project cannot send yet.{' '}
-          <Link
-            to="/$project/$environment/domains"
-            params={scope}
-            className="text-accent underline"
-          >
+          <Link to="/$project/$environment/domains" params={scope} className="link">
             Add the domain of your sender addresses
           </Link>{' '}
           and publish its DNS records.
@@ -59,11 +55,7 @@ function FirstEmail(): ReactNode {
           <p>
             Put a key in the place of YOUR_{isTest ? 'TEST' : 'LIVE'}_KEY. It is shown once, when
             you{' '}
-            <Link
-              to="/$project/$environment/api-keys"
-              params={scope}
-              className="text-accent underline"
-            >
+            <Link to="/$project/$environment/api-keys" params={scope} className="link">
               create it
             </Link>
             .
@@ -81,6 +73,6 @@ function requestThatSends(domain: string, isTest: boolean): string {
     `curl ${location.origin}/v1/emails \\`,
     `  -H 'Authorization: Bearer YOUR_${isTest ? 'TEST' : 'LIVE'}_KEY' \\`,
     `  -H 'Content-Type: application/json' \\`,
-    `  -d '${JSON.stringify(email)}'`,
+    `  -d '${JSON.stringify(email, null, 2).replaceAll('\n', '\n  ')}'`,
   ].join('\n');
 }

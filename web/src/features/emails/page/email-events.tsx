@@ -5,7 +5,7 @@ import type { Email, TimelineEvent } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
 import { RecipientLink } from '../../../ui/recipient-link.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
-import { absoluteTime, inWords, secondsBetween } from '../../../lib/time.ts';
+import { absoluteTime, inWords, isSameDay, secondsBetween, timeOfDay } from '../../../lib/time.ts';
 
 const WORDS: Readonly<Partial<Record<TimelineEvent['type'], string>>> = {
   'email.queued': 'Accepted',
@@ -90,8 +90,8 @@ function Step({ event, before, isLast }: StepProps): ReactNode {
           {recipient && (
             <RecipientLink address={recipient} className="font-mono text-xs text-muted" />
           )}
-          <time dateTime={at} className="text-xs text-muted">
-            {absoluteTime(at)}
+          <time dateTime={at} title={absoluteTime(at)} className="text-xs text-muted tabular-nums">
+            {before && isSameDay(before.created_at, at) ? timeOfDay(at) : absoluteTime(at)}
           </time>
         </p>
         {reply?.message && (

@@ -3,11 +3,12 @@ import type { ReactNode } from 'react';
 import type { Email } from '../../../../../sdk/src/api.ts';
 import type { Scope } from '../../../api/client.ts';
 import { useScope } from '../../../api/scope.ts';
+import { providerName } from '../../../lib/providers.ts';
 import { absoluteTime } from '../../../lib/time.ts';
 import { Allowed, type Operation } from '../../../ui/allowed.tsx';
 import { Button, ButtonLink } from '../../../ui/button.tsx';
 import { STATUS_LOOKS } from '../../../ui/status.tsx';
-import { Time } from '../../../ui/time.tsx';
+import { NextTime } from '../../../ui/time.tsx';
 import { Verdict } from '../../../ui/verdict.tsx';
 import { type OpenAction, SendAgain } from './email-actions.tsx';
 import type { EmailVerdict as Judged } from './verdict.ts';
@@ -31,13 +32,8 @@ export function EmailVerdict(props: {
           <>
             <Action verdict={verdict} email={email} open={open} />
             {provider !== null && (
-              <ButtonLink
-                look="quiet"
-                to="/$project/$environment/queue"
-                params={scope}
-                search={{ provider }}
-              >
-                {provider} in the queue
+              <ButtonLink to="/$project/$environment/queue" params={scope} search={{ provider }}>
+                Show the queue of {providerName(provider)}
               </ButtonLink>
             )}
           </>
@@ -58,7 +54,7 @@ function Waiting({ verdict }: { verdict: Judged }): ReactNode {
     <p>
       Next attempt{' '}
       <strong className="font-semibold">
-        <Time at={nextAttemptAt} />
+        <NextTime at={nextAttemptAt} />
       </strong>
       {expiresAt !== null && <>, given up at {absoluteTime(expiresAt)}</>}.
     </p>

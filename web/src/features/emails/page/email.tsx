@@ -64,7 +64,16 @@ export function EmailScreen(): ReactNode {
       className="min-w-0 outline-none"
     >
       {email.isPending && <RowsSkeleton rows={5} />}
-      {email.isError && <Problem error={email.error} retry={() => void email.refetch()} />}
+      {email.isError && (
+        <>
+          <div className="px-(--page-x) pt-4 min-[900px]:pt-6">
+            <Crumb to="/$project/$environment/emails" params={api.scope}>
+              Emails
+            </Crumb>
+          </div>
+          <Problem error={email.error} retry={() => void email.refetch()} />
+        </>
+      )}
       {email.isSuccess && <Loaded key={id} email={email.data} />}
     </article>
   );
@@ -89,10 +98,12 @@ function Ways({ email }: { email: Email }): ReactNode {
   return (
     <>
       <span>{email.from}</span>
-      <ArrowRight size={12} aria-hidden className="mx-1 inline-block align-[-1px]" />
-      <span className="sr-only">to </span>
-      <span>{first}</span>
-      {others.length > 0 && <span> +{others.length}</span>}
+      <span className="sr-only"> to </span>{' '}
+      <span className="inline-block max-w-full">
+        <ArrowRight size={12} aria-hidden className="mr-1 inline-block align-[-1px]" />
+        <span>{first}</span>
+        {others.length > 0 && <span> +{others.length}</span>}
+      </span>
     </>
   );
 }
@@ -115,9 +126,12 @@ function Loaded({ email }: { email: Email }): ReactNode {
       <PageHead
         title={email.subject === '' ? '(no subject)' : email.subject}
         about={
-          <>
-            <Ways email={email} /> · <Time at={email.created_at} />
-          </>
+          <span className="flex flex-wrap gap-x-3">
+            <span>
+              <Ways email={email} />
+            </span>
+            <Time at={email.created_at} />
+          </span>
         }
         crumb={
           <Crumb to="/$project/$environment/emails" params={api.scope} search={q ? { q } : {}}>

@@ -55,6 +55,20 @@ test('the verdict is about the recipients in trouble, with their share, reason a
   assert.deepEqual([verdict.action, verdict.provider], ['retry', 'y.test']);
 });
 
+test('an attempt in progress is not announced as the next one', () => {
+  const verdict = verdictOf(
+    email('sending', [
+      recipient('a@x.test', {
+        status: 'sending',
+        completed_at: null,
+        next_attempt_at: '2026-11-27T08:00:00.000Z',
+      }),
+    ]),
+    undefined,
+  );
+  assert.equal(verdict.nextAttemptAt, null);
+});
+
 test('a limit that waiting does not end is named, with the action that ends it', () => {
   const held = (limit: string) =>
     verdictOf(

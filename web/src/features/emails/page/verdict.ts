@@ -1,6 +1,7 @@
 /** The conclusion of an email's page: the state, why, and the one action that helps. Pure. */
 import type { Diagnosis, Email } from '../../../../../sdk/src/api.ts';
 import { STATUS_MEANINGS } from '../../../../../src/core/statuses.ts';
+import { withProviderName } from '../../../lib/providers.ts';
 import { LIMITS } from '../delivery/limits.ts';
 import { groupRecipients, type RecipientGroup, splitAdvice } from '../delivery/recipient-groups.ts';
 
@@ -45,7 +46,8 @@ export function verdictOf(email: Email, diagnosis: Diagnosis | undefined): Email
     status: group.status,
     title: titleOf(email, group, cause),
     sentences: [remedy, waitOf(diagnosed)].filter((text) => text !== null),
-    nextAttemptAt: isOpen ? earliest(group) : null,
+    // The attempt that is in progress was the next one.
+    nextAttemptAt: isOpen && group.status !== 'sending' ? earliest(group) : null,
     expiresAt: isOpen && isCurrent ? diagnosis.expires_at : null,
     action: actionOf(group, diagnosed),
     provider: diagnosed?.held_by ? (diagnosed.route?.provider ?? null) : null,
@@ -104,7 +106,8 @@ function lowered(text: string): string {
 /** The limit that the recipient waits for. The retry schedule is said by the time of the next attempt. */
 function waitOf(diagnosed: Diagnosed | undefined): string | null {
   const held = diagnosed?.held_by;
-  return !held || held.limit === 'retry' || held.limit === 'schedule' ? null : held.message;
+  if (!held || held.limit === 'retry' || held.limit === 'schedule') return null;
+  return withProviderName(held.message, diagnosed?.route?.provider ?? '');
 }
 
 function earliest({ recipients }: RecipientGroup): string | null {
