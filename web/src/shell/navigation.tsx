@@ -36,7 +36,7 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
       >
         <Search size={15} aria-hidden className="shrink-0" />
         <span className="grow truncate">Search or run…</span>
-        <kbd className="font-sans text-xs">{keyText('mod+k')}</kbd>
+        <kbd className="font-sans text-xs max-[900px]:hidden">{keyText('mod+k')}</kbd>
       </button>
       <nav aria-label="Screens" className="-mx-1 mt-2 min-h-0 grow overflow-auto px-1 pb-2">
         <ul>{screens.filter(({ group }) => group === undefined).map(linkOf)}</ul>
@@ -71,7 +71,7 @@ function ScreenItem(props: {
         to={to}
         params={scope}
         onClick={onLeave}
-        className="group flex h-7.5 items-center gap-2.5 rounded-md px-2 hover:bg-hover aria-[current=page]:bg-chosen aria-[current=page]:font-medium"
+        className="group flex h-9 items-center min-[900px]:h-7.5 gap-2.5 rounded-md px-2 hover:bg-hover aria-[current=page]:bg-chosen aria-[current=page]:font-medium"
       >
         <Icon
           size={16}

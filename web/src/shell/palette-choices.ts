@@ -1,6 +1,7 @@
 /** The choices of the palette beyond shortcuts: searches, objects by a part of their name, and actions. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
+import type { LucideIcon } from 'lucide-react';
 import type { EmailSummary } from '../../../sdk/src/api.ts';
 import { useApi, useScope } from '../api/scope.ts';
 import { ENVIRONMENTS, sessionQuery } from '../api/session.ts';
@@ -15,6 +16,7 @@ export type Choice = {
   kind?: string;
   id?: string;
   keys?: string;
+  icon?: LucideIcon;
   run: () => void;
 };
 

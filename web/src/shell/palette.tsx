@@ -2,6 +2,20 @@
  * The command palette (⌘K): emails and other objects by any part of their name, screens, actions, projects and themes.
  * The first choice searches emails; what is found follows it, so that no choice moves under the hand.
  */
+import {
+  ArrowLeftRight,
+  FileText,
+  Globe,
+  Keyboard,
+  KeyRound,
+  type LucideIcon,
+  Mail,
+  Search,
+  SquareTerminal,
+  UserRound,
+  Users,
+  Webhook,
+} from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useEffect, useState } from 'react';
 import { Dialog } from '../ui/dialog.tsx';
 import { activeShortcuts, keyText } from '../lib/keys.ts';
@@ -35,10 +49,14 @@ function useChoices(typed: string): Choice[] {
   const words = text.toLowerCase();
   const isNamed = ({ label }: { label: string }): boolean => label.toLowerCase().includes(words);
   const searches = useSearches(text);
-  const commands = activeShortcuts().filter(isNamed);
+  // Not the shortcut of the palette itself.
+  const commands = activeShortcuts().filter((one) => one.keys !== 'mod+k' && isNamed(one));
   const actions = useActions().filter(isNamed);
   const objects = useObjects(usePaused(text));
-  return [...searches, ...commands, ...actions, ...objects];
+  const isHelp = ({ keys }: Choice): boolean => keys === '?';
+  const help = commands.filter(isHelp);
+  const others = commands.filter((one) => !isHelp(one));
+  return [...searches, ...others, ...actions, ...objects, ...help];
 }
 
 function Choices({ onClose }: { onClose: () => void }): ReactNode {
@@ -68,22 +86,25 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
   };
   return (
     <div>
-      <input
-        autoFocus
-        role="combobox"
-        aria-label="Command, address or id"
-        aria-expanded
-        aria-controls="palette"
-        aria-activedescendant={choices[marked] && `palette-${marked}`}
-        placeholder="Command, address, name or id"
-        value={text}
-        onChange={(event) => {
-          setText(event.target.value);
-          setMarkedKey(null);
-        }}
-        onKeyDown={onKeyDown}
-        className="h-12 w-full border-b border-line bg-transparent px-4 text-base outline-none"
-      />
+      <div className="flex items-center border-b border-line">
+        <Search size={16} aria-hidden className="ml-4 shrink-0 text-muted" />
+        <input
+          autoFocus
+          role="combobox"
+          aria-label="Command, address or id"
+          aria-expanded
+          aria-controls="palette"
+          aria-activedescendant={choices[marked] && `palette-${marked}`}
+          placeholder="Command, address, name or id"
+          value={text}
+          onChange={(event) => {
+            setText(event.target.value);
+            setMarkedKey(null);
+          }}
+          onKeyDown={onKeyDown}
+          className="h-12 min-w-0 grow bg-transparent px-3 text-base outline-none"
+        />
+      </div>
       <ul
         role="listbox"
         id="palette"
@@ -105,6 +126,24 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
   );
 }
 
+const ICONS: Readonly<Record<string, LucideIcon>> = {
+  email: Mail,
+  recipient: UserRound,
+  domain: Globe,
+  template: FileText,
+  webhook: Webhook,
+  'API key': KeyRound,
+  member: Users,
+  'API log': ArrowLeftRight,
+  action: SquareTerminal,
+};
+
+/** A choice without a kind is a search, or a shortcut of the present screen. */
+function iconOf({ kind, keys }: Choice): LucideIcon {
+  if (kind !== undefined) return ICONS[kind] ?? Search;
+  return keys === undefined || keys === '/' ? Search : Keyboard;
+}
+
 function Option(props: {
   id: string;
   choice: Choice;
@@ -112,7 +151,8 @@ function Option(props: {
   onMark: () => void;
   onChoose: () => void;
 }): ReactNode {
-  const { label, about, kind, keys } = props.choice;
+  const { label, about, kind, keys, icon } = props.choice;
+  const Icon = icon ?? iconOf(props.choice);
   return (
     <li
       id={props.id}
@@ -120,13 +160,20 @@ function Option(props: {
       aria-selected={props.isMarked}
       onMouseMove={props.onMark}
       onClick={props.onChoose}
-      className="flex items-center justify-between gap-3 rounded-md px-3 py-2 text-sm aria-selected:bg-hover"
+      className="flex min-h-9 items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm aria-selected:bg-hover"
     >
-      <span className="flex min-w-0 flex-col">
-        <span className="truncate">{label}</span>
+      <Icon size={16} strokeWidth={1.75} aria-hidden className="shrink-0 text-muted" />
+      <span className="flex min-w-0 grow flex-col">
+        <span dir="auto" className="truncate text-left">
+          {label}
+        </span>
         {about && <span className="truncate text-xs text-muted">{about}</span>}
       </span>
-      {keys && <kbd className="shrink-0 font-mono text-xs text-muted">{keyText(keys)}</kbd>}
+      {keys && (
+        <kbd className="shrink-0 rounded border border-edge bg-surface px-1.5 py-0.5 font-sans text-xs text-muted max-sm:hidden">
+          {keyText(keys)}
+        </kbd>
+      )}
       {kind && <span className="shrink-0 text-xs text-muted">{kind}</span>}
     </li>
   );

@@ -42,9 +42,10 @@ export function Shell(): ReactNode {
     [
       { keys: 'mod+k', label: 'Commands', run: () => setOpen('palette') },
       { keys: '?', label: 'Keyboard shortcuts', run: () => setOpen('keys') },
-      ...screens.map(({ to, label, letter }): Shortcut => ({
+      ...screens.map(({ to, label, icon, letter }): Shortcut => ({
         keys: `g ${letter}`,
         label,
+        icon,
         run: () => void navigate({ to, params: scope }),
       })),
       { keys: '/', label: 'Search emails', run: () => void searchEmails() },
