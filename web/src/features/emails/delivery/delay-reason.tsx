@@ -59,7 +59,7 @@ export function ReceiverDns({ route }: { route: Route }): ReactNode {
       <ul>
         {route.mx.map(({ host, preference, addresses, tls }) => (
           <li key={`${preference} ${host}`}>
-            <span className="font-mono text-xs break-all">
+            <span className="font-mono text-xs [overflow-wrap:anywhere]">
               {preference} {host} {addresses.join(', ')}
             </span>
             <span className="text-muted">

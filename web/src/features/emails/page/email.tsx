@@ -92,7 +92,7 @@ function useFocusThatFollows(article: RefObject<HTMLElement | null>, shownId: st
   }, [shownId]);
 }
 
-/** From whom to whom. */
+/** From whom to whom, and when. A narrow page breaks the line before the recipient only. */
 function Ways({ email }: { email: Email }): ReactNode {
   const [first = '', ...others] = [...email.to, ...email.cc, ...email.bcc];
   return (
@@ -103,6 +103,8 @@ function Ways({ email }: { email: Email }): ReactNode {
         <ArrowRight size={12} aria-hidden className="mr-1 inline-block align-[-1px]" />
         <span>{first}</span>
         {others.length > 0 && <span> +{others.length}</span>}
+        {' · '}
+        <Time at={email.created_at} />
       </span>
     </>
   );
@@ -125,14 +127,7 @@ function Loaded({ email }: { email: Email }): ReactNode {
     <>
       <PageHead
         title={email.subject === '' ? '(no subject)' : email.subject}
-        about={
-          <span className="flex flex-wrap gap-x-3">
-            <span>
-              <Ways email={email} />
-            </span>
-            <Time at={email.created_at} />
-          </span>
-        }
+        about={<Ways email={email} />}
         crumb={
           <Crumb to="/$project/$environment/emails" params={api.scope} search={q ? { q } : {}}>
             Emails

@@ -188,7 +188,8 @@ function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Find
   if (status === 'degraded') {
     const title = `Required DNS records of ${name} are missing.`;
     const detail = 'After 72 hours you can no longer send from it.';
-    return [finding({ id: `domain.degraded:${id}`, weight: 'high', title, detail })];
+    const headline = `DNS records of ${name} are missing`;
+    return [finding({ id: `domain.degraded:${id}`, headline, weight: 'high', title, detail })];
   }
   const title =
     status === 'failed'
@@ -196,7 +197,9 @@ function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Find
       : `${name} is not verified yet.`;
   const detail = 'You cannot send from this domain.';
   const weight = status === 'failed' ? 'high' : 'medium';
-  return [finding({ id: `domain.${status}:${id}`, weight, title, detail })];
+  const headline =
+    status === 'failed' ? `DNS records of ${name} are missing` : `${name} is not verified`;
+  return [finding({ id: `domain.${status}:${id}`, headline, weight, title, detail })];
 }
 
 function ofWebhook(webhook: Webhook): Finding[] {
