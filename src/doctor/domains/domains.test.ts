@@ -12,6 +12,7 @@ import { addReputationCounts } from '../../reputation/reputation-store.ts';
 import { listLiveDomains } from '../doctor-store.ts';
 import type { Finding } from '../finding.ts';
 import * as bulk from './bulk-senders.ts';
+import { sentence } from './live-domains.ts';
 import * as policies from './policies.ts';
 import { DOMAIN_RECORDS } from './records.ts';
 
@@ -200,6 +201,11 @@ test('a domain without a mail server, or with a broken MTA-STS, TLS report or BI
   const bimi = await only(policies.DOMAIN_BIMI);
   lab.dns.remove(`default._bimi.${NAME}`);
   assert.match(bimi?.found ?? '', /names no certificate/);
+});
+
+test('a finding is a sentence, and a domain that it begins with stays as it is', () => {
+  assert.equal(sentence('there is no MX: add it'), 'There is no MX: add it.');
+  assert.equal(sentence('acme.com has no MX.'), 'acme.com has no MX.');
 });
 
 test('a domain that DNS does not answer for is unknown, and one that is not stored is red', async () => {

@@ -60,8 +60,9 @@ export function adviceFor(context: CheckContext, name: string): Promise<AdviceFi
   return advice;
 }
 
-/** Makes a sentence of a clause, as the check of domains writes them. */
+/** Makes a sentence of a clause, as the check of domains writes them. A domain that it begins with stays as it is. */
 export function sentence(clause: string): string {
-  const start = clause.slice(0, 1).toUpperCase() + clause.slice(1);
+  const beginsWithName = /^[^\s:]*[._]/.test(clause);
+  const start = beginsWithName ? clause : clause.slice(0, 1).toUpperCase() + clause.slice(1);
   return /[.?!]$/.test(start) ? start : `${start}.`;
 }

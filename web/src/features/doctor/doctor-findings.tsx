@@ -47,15 +47,24 @@ export function Findings({ findings }: { findings: readonly DoctorFinding[] }): 
 function LevelSection(props: { title: string; findings: readonly DoctorFinding[] }): ReactNode {
   const { title, findings } = props;
   if (findings.length === 0) return null;
+  const entries = withoutRepeats(findings);
   return (
-    <Card title={`${title} (${findings.length})`}>
+    <Card title={`${title} (${entries.length})`}>
       <ul className="max-w-3xl space-y-5">
-        {withoutRepeats(findings).map((finding) => (
+        {entries.map((finding) => (
           <li key={keyOf(finding)}>
             <Headline finding={finding} />
             <div className="mt-1 space-y-1 pl-6">
-              {finding.meaning !== null && <p className="text-muted">{finding.meaning}</p>}
-              {finding.remedy !== null && <p>{finding.remedy}</p>}
+              {finding.meaning !== null && (
+                <p className="text-muted">
+                  <WithCode text={finding.meaning} />
+                </p>
+              )}
+              {finding.remedy !== null && (
+                <p>
+                  <WithCode text={finding.remedy} />
+                </p>
+              )}
               {finding.command !== null && <Code text={finding.command} what="command" />}
             </div>
           </li>
@@ -86,10 +95,17 @@ function Headline({ finding: { level, title, found } }: { finding: DoctorFinding
     <div className="flex gap-2">
       <Icon size={16} aria-label={level} className={`mt-0.5 shrink-0 ${colour}`} />
       <p className="min-w-0 break-words">
-        <span className="font-medium">{title}.</span> {found}
+        <span className="font-medium">{title}.</span> <WithCode text={found} />
       </p>
     </div>
   );
+}
+
+/** Names in backticks, as the command line prints them, are set as code. */
+function WithCode({ text }: { text: string }): ReactNode {
+  return text
+    .split('`')
+    .map((part, index) => (index % 2 === 0 ? part : <code key={index}>{part}</code>));
 }
 
 function keyOf({ check, subject, found }: DoctorFinding): string {

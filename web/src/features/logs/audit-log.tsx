@@ -102,7 +102,7 @@ function Entries(): ReactNode {
 function Who({ event }: { event: AuditEvent }): ReactNode {
   const { name, detail } = actorWords(event);
   return (
-    <span className="block min-w-24 [overflow-wrap:anywhere]">
+    <span className="block max-w-56 break-words">
       {name}
       {detail !== null && <span className="block text-xs text-muted">{detail}</span>}
     </span>

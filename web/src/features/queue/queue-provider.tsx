@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { QueueProvider } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
-import { count } from '../../lib/numbers.ts';
+import { count, recipients } from '../../lib/numbers.ts';
 import { Card } from '../../ui/card.tsx';
 import { Figure, Figures } from '../../ui/figure.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
@@ -96,6 +96,16 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
 /** Whether mail leaves to the provider, and the limit that it waits for. */
 function ProviderVerdict({ found }: { found: QueueProvider }): ReactNode {
   const state = stateOf(found);
+  const { held, waiting } = found;
+  if (state === 'open' && held > 0) {
+    return (
+      <Verdict tone="quiet" icon={VERDICTS.held.icon} title="Open, with mail on hold">
+        <p>
+          {recipients(held)} of {waiting.toLocaleString()} wait for a release.
+        </p>
+      </Verdict>
+    );
+  }
   const { tone, icon, title } = VERDICTS[state];
   return (
     <Verdict tone={found.limit ? tone : 'good'} icon={icon} title={title}>

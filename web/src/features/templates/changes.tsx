@@ -43,11 +43,11 @@ function Lines({ lines, name }: { lines: readonly DiffLine[]; name: string }): R
     <pre
       tabIndex={0}
       aria-label={`Changes of ${name}`}
-      className="overflow-x-auto rounded-lg border border-line bg-surface py-1.5 font-mono text-xs leading-relaxed"
+      className="overflow-x-auto rounded-lg border border-line bg-surface font-mono text-xs leading-relaxed"
     >
-      <span className="block w-max min-w-full">
+      <span className="block w-max min-w-full py-px">
         {lines.map(({ kind, text }, index) => (
-          <span key={index} className={`block px-3 ${LOOKS[kind][1]}`}>
+          <span key={index} className={`block px-3 py-px ${LOOKS[kind][1]}`}>
             {`${LOOKS[kind][0]} ${text}`}
           </span>
         ))}
