@@ -83,7 +83,7 @@ export function Code({ text, what }: { text: string; what: string }): ReactNode 
       >
         {text}
       </pre>
-      <span className="absolute inset-y-px right-px rounded-r-md bg-sunken p-1.5">
+      <span className="pointer-events-none absolute inset-y-0 right-0 rounded-r-md bg-linear-to-l from-sunken from-75% to-transparent p-1.5 pl-5 *:pointer-events-auto">
         <CopyButton text={text} what={what} />
       </span>
     </div>
