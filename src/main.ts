@@ -1,6 +1,5 @@
 /** bin/letterhaus starts this file. It passes the process's input and output to the command line. */
 import { isAbsolute, join, relative } from 'node:path';
-import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
 import { systemWorld } from './service/machine/system-world.ts';
 
@@ -27,6 +26,8 @@ await runCommandLine(process.argv.slice(2), {
 });
 
 async function confirm(question: string): Promise<boolean> {
+  // Few commands ask, and each would take 5 ms longer to load it.
+  const { createInterface } = await import('node:readline/promises');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const answer = await terminal.question(`${question} [y/N] `);
   terminal.close();

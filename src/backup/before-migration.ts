@@ -13,7 +13,8 @@ import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
 import type { BackUpBeforeMigration } from '../migration/migrate.ts';
 import { RefusedDatabase } from '../database/server/refused-database.ts';
-import { pathIn, isInBucket, backupPlaceAt } from './places/locate-place.ts';
+import { isInBucket } from './places/bucket-url.ts';
+import { pathIn, backupPlaceAt } from './places/locate-place.ts';
 import { makeBackup, type MadeBackup, type Progress } from './make-backup.ts';
 import {
   type BackupPlace,

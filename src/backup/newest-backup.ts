@@ -2,7 +2,7 @@
 import type { World } from '../lib/world.ts';
 import { S3Problem } from '../net/s3/problems.ts';
 import type { S3Access } from '../net/s3/transport.ts';
-import { isInBucket, backupPlaceAt } from './places/locate-place.ts';
+import { isInBucket } from './places/bucket-url.ts';
 import { PlaceProblem, backupTimeMs } from './places/backup-place.ts';
 
 export type NewestBackup = { place: string } & (
@@ -24,6 +24,8 @@ export async function findNewestBackup(
 ): Promise<NewestBackup | null> {
   if (to === null) return null;
   if (isInBucket(to) && s3 === null) return { place: to, problem: NO_ACCESS };
+  // A start does not load it: few requests ask, and few installations make backups (service/machine/privileges.ts).
+  const { backupPlaceAt } = await import('./places/locate-place.ts');
   const place = backupPlaceAt(to, { access: s3, world });
   try {
     const file = (await place.list()).at(-1);

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import packageFile from '../../package.json' with { type: 'json' };
 import { backupPlaceName } from '../backup/before-migration.ts';
-import { isInBucket } from '../backup/places/locate-place.ts';
+import { isInBucket } from '../backup/places/bucket-url.ts';
 import { folderPlace } from '../backup/places/folder-place.ts';
 import { megabytes, backupTimeMs } from '../backup/places/backup-place.ts';
 import { readFreeBytes, findLocalDataDirectory } from '../database/server/capacity.ts';

@@ -1,6 +1,6 @@
 /** The variables of backups: the key that seals them, and the schedule of the service. */
 import { resolve } from 'node:path';
-import { asPrefix, isInBucket, parseBucketUrl } from '../backup/places/locate-place.ts';
+import { asPrefix, isInBucket, parseBucketUrl } from '../backup/places/bucket-url.ts';
 import { requirePassphrase } from '../backup/sealed-key.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import type { EnvReader } from './env-reader.ts';

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { isRefusal, type Refusal } from '../core/refusals.ts';
 import { domainToWire } from '../domains/wire.ts';
 import { DnsProviderProblem, type DnsProvider } from '../net/dns-provider/dns-provider.ts';
-import { openDnsProvider } from '../net/dns-provider/open-provider.ts';
 import { DNS_PROVIDERS } from '../net/dns-provider/providers.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
@@ -69,6 +68,8 @@ export function registerPublicationRoute(app: App, services: HttpServices): void
       const found = await domains.get(callerOf(request), request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
       if (config.dnsProvider === null) return refuse(reply, NO_PROVIDER);
+      // Few installations have a provider, so a start does not load their APIs (service/machine/privileges.ts).
+      const { openDnsProvider } = await import('../net/dns-provider/open-provider.ts');
       const provider = openDnsProvider(config.dnsProvider, { world });
       const missing = recordsOf(domainToWire(found)).flatMap(({ record, isInDns }) =>
         isInDns ? [] : [record],

@@ -8,9 +8,6 @@ import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
-import { verifyDomain } from '../domains/domain-check.ts';
-import { createDomain } from '../domains/domains.ts';
-import { createResolver } from '../net/dns/resolver.ts';
 import type { Database } from '../database/database.ts';
 import { createKey, onFirstStart } from '../accounts/keys/key-store.ts';
 import {
@@ -19,9 +16,8 @@ import {
   listAllProjects,
 } from '../accounts/projects/project-store.ts';
 import type { SecretBox } from '../secrets/secret-box.ts';
+import { FIRST_DOMAIN } from './start/first-domain.ts';
 
-/** `.test` is reserved (RFC 6761), and the test environment verifies it without DNS. */
-export const FIRST_DOMAIN = 'acme.test';
 const FIRST_NAME = 'Acme';
 
 export type FirstStart = {
@@ -68,6 +64,12 @@ async function addVerifiedDomain(
   scope: Scope,
   parts: FirstStartOptions,
 ): Promise<void> {
+  // Only the first of all starts needs this code.
+  const [{ createDomain }, { verifyDomain }, { createResolver }] = await Promise.all([
+    import('../domains/domains.ts'),
+    import('../domains/domain-check.ts'),
+    import('../net/dns/resolver.ts'),
+  ]);
   const domain = await createDomain(db, scope, { ...parts, name: FIRST_DOMAIN });
   if (isRefusal(domain)) return; // created by an interrupted first start
   const resolver = createResolver({ servers: [], world: parts.world });

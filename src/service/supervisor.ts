@@ -6,7 +6,6 @@
  * order. It has no mail in memory, so nothing is lost when it dies: its workers end with it.
  */
 import { flushCompileCache } from 'node:module';
-import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { failpoint } from '../lib/failpoint.ts';
@@ -19,14 +18,13 @@ import { scheduleBackups } from '../backup/running/backup-schedule.ts';
 import { armSupervisor } from './machine/failpoints.ts';
 import { type FirstStart, seedFirstStart } from './first-start.ts';
 import { type ClockState, ClockWatch } from './readiness/clock-watch.ts';
-import { createLog, logUncaught } from './machine/log.ts';
-import { Maintenance } from './maintenance/maintenance.ts';
+import type { Maintenance } from './maintenance/maintenance.ts';
 import type {
   InstallationMetrics,
   InstallationMetricsOptions,
 } from './metrics/installation-metrics.ts';
 import type { MetricsListener } from './metrics/listener.ts';
-import { tuneOpenssl } from './machine/openssl-tuning.ts';
+import { storeOpensslTuning, tuneOpenssl } from './machine/openssl-tuning.ts';
 import { configureOperatorWebhook } from '../operator/operator-webhook.ts';
 import { OperatorEventLog } from '../operator/operator-event-log.ts';
 import { registerHost, ownUrl } from './machine/own-host.ts';
@@ -44,7 +42,6 @@ import { setOperatorAddress } from '../operator/operator-mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
 import { untilAborted } from '../database/server/watched-session.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
-import { answerChallenges, orderedCertificates } from './start/acme.ts';
 import { checkBeforeStart, chooseMailCertificate } from './start/checks.ts';
 import { explainFailure, type ServiceFailure } from './start/failure.ts';
 import { chooseConfiguredPort, choosePorts } from './start/ports.ts';
@@ -67,30 +64,41 @@ export type ReadyInfo = {
   firstStart: FirstStart | null;
 };
 
-type RunOptions = {
-  /** Number of workers, or null for one per core. */
-  workers: number | null;
+export type RunOptions = {
+  log: Logger;
+  workers: number;
   only: readonly WorkerPart[] | null;
   onReady(info: ReadyInfo): void;
   onFailed(failure: ServiceFailure): void;
 };
 
-/** Runs until a stop is requested. @returns the exit code */
-export async function runService(config: Config, options: RunOptions): Promise<number> {
-  logUncaught();
+/**
+ * Runs until a stop is requested.
+ * @param forked workers that already load their code (service-entry.ts); null when they have to be forked
+ * @returns the exit code
+ */
+export async function supervise(
+  config: Config,
+  options: RunOptions,
+  forked: WorkerPool | null,
+): Promise<number> {
   armSupervisor(config.failpoints);
-  let end = await runOnDatabase(config, options);
-  while (end.kind === 'moved') end = await runOnDatabase(end.config, options);
+  let end = await runOnDatabase(config, options, forked);
+  while (end.kind === 'moved') end = await runOnDatabase(end.config, options, null);
   return end.code;
 }
 
 /** How a run on one database ends. `moved`: the database was moved, and the service continues with `config`. */
 type RunEnd = { kind: 'exited'; code: number } | { kind: 'moved'; config: Config };
 
-async function runOnDatabase(config: Config, options: RunOptions): Promise<RunEnd> {
-  const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
+async function runOnDatabase(
+  config: Config,
+  options: RunOptions,
+  forked: WorkerPool | null,
+): Promise<RunEnd> {
+  const { log } = options;
   const signals = listenForStopSignals();
-  let pool: WorkerPool | undefined;
+  let pool = forked;
   signals.onSecond(() => pool?.killWorkers());
   try {
     const parts = options.only ?? WORKER_PARTS;
@@ -102,18 +110,21 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<RunEn
     const { signal } = signals;
     const opening = openServiceDatabase(config, { log, world: systemWorld, tasks, signal });
     opening.catch(() => {}); // awaited below
+    const measured = pool === null ? await tuneOpenssl() : null;
     // Workers load their code while the database opens.
-    pool = new WorkerPool({ count: tasks.workers, log, env: await tuneOpenssl() });
+    pool ??= new WorkerPool({ count: tasks.workers, log, env: measured ?? {} });
     const database = started.use(await opening);
+    if (measured !== null) storeOpensslTuning(database.dataDir, measured);
     failpoint('supervisor_start');
     const run = { config, ports, parts, tasks, log, signal, started, pool, database };
     const installation = await prepareInstallation(run);
     const workers = await startWorkers({ ...run, ...installation });
-    const maintenance = await startTasks({ ...run, ...installation, ...workers });
+    await startTasks({ ...run, ...installation, ...workers });
     const url = ownUrl({ ...ports, apiTlsFiles: apiFilesOf(ports) });
     database.publishAddresses({ url, adminSocket: workers.adminSocket });
     const { firstStart } = installation;
     options.onReady(createReadyInfo({ url, metrics, config: ports, database, firstStart }));
+    const maintenance = await startMaintenance({ ...run, ...installation, ...workers });
     flushCompileCache(); // a killed service would otherwise compile all code again
     const move = started.use(watchMove({ db: database.db, world: systemWorld, log, pool }));
     const { failed } = workers;
@@ -193,8 +204,7 @@ async function startWorkers(run: Run & Installation): Promise<StartedWorkers> {
   const { workerUser, dataDir } = database;
   const files = started.use(workerUser && new SharedFiles(workerUser, { dataDir, log }));
   const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
-  const acme = started.use(await untilAborted(orderedCertificates(run), signal));
-  if (acme !== null) started.use(await answerChallenges(run));
+  const acme = await orderCertificates(run);
   const ordered = orderedFiles(ports);
   const config = { ...ports, apiTlsFiles: share(apiFilesOf(ports)) };
   const mailFiles = ordered.mail ?? chooseMailCertificate(ports, { dataDir, log });
@@ -218,22 +228,36 @@ async function startWorkers(run: Run & Installation): Promise<StartedWorkers> {
   return { failed, adminSocket, hold, certificates, acme };
 }
 
+/** @returns null when certificates are not ordered. Then no code for it is loaded. */
+async function orderCertificates(run: Run & Installation): Promise<AcmeWatch | null> {
+  if (run.ports.acme === null) return null;
+  const { answerChallenges, orderedCertificates } = await import('./start/acme.ts');
+  const acme = run.started.use(await untilAborted(orderedCertificates(run), run.signal));
+  if (acme !== null) run.started.use(await answerChallenges(run));
+  return acme;
+}
+
 /** The operator's certificate of the API, or the one that the service orders. */
 function apiFilesOf(config: Config): CertificateFiles | null {
   return config.apiTlsFiles ?? orderedFiles(config).api;
 }
 
-/** Starts the other tasks of the supervisor: metrics, maintenance, backups. */
-async function startTasks(run: Run & Installation & StartedWorkers): Promise<Maintenance> {
+/** Starts the other tasks of the supervisor: metrics, watches, backups. */
+async function startTasks(run: Run & Installation & StartedWorkers): Promise<void> {
   const { config, log, started, pool, database, hold } = run;
   const { db } = database;
   started.use(await startMeasuring(pool, run));
-  const maintenance = started.use(new Maintenance(run));
-  maintenance.start();
   started.use(watchSecretKeys(run));
   started.use(watchHold(hold, { db, pool, log }));
   started.use(scheduleBackups({ ...run, db, backup: config.backup }));
   started.use(await keepPointInTime(run));
+}
+
+/** Loads the tasks of maintenance when the service is ready. They are a third of the code of this process. */
+async function startMaintenance(run: Run & Installation & StartedWorkers): Promise<Maintenance> {
+  const { Maintenance: Tasks } = await import('./maintenance/maintenance.ts');
+  const maintenance = run.started.use(new Tasks(run));
+  maintenance.start();
   return maintenance;
 }
 
@@ -243,7 +267,7 @@ function workerTasksOf(
 ): WorkerTasks {
   const parts = only ?? WORKER_PARTS;
   return {
-    workers: workers ?? availableParallelism(),
+    workers,
     accept: parts.includes('api') || submissionPorts.length > 0,
     settle: parts.includes('delivery'),
     webhooks: parts.includes('webhooks'),

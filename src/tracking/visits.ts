@@ -15,7 +15,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { waitAtMost } from '../lib/at-most.ts';
-import { cacheClock, type World } from '../lib/world.ts';
+import { cacheClock, cacheUpTo, type World } from '../lib/world.ts';
 import type { TrackedLink } from '../mail/links/tracking-link.ts';
 import { clientOf, networkOf } from '../net/ip-addresses.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
@@ -70,10 +70,10 @@ export class VisitBuffer {
 
   constructor(options: VisitBufferOptions) {
     this.#options = options;
-    const ages = cacheClock(options.world);
-    this.#visitsOfClient = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
-    this.#recentVisits = new LRUCache({ max: REMEMBERED_MAX, ttl: MINUTE_MS, ...ages });
-    this.#links = new LRUCache({ max: REMEMBERED_MAX, ttl: MANY_LINKS_WITHIN_MS, ...ages });
+    const remembered = { ...cacheUpTo(REMEMBERED_MAX), ...cacheClock(options.world) };
+    this.#visitsOfClient = new LRUCache({ ttl: MINUTE_MS, ...remembered });
+    this.#recentVisits = new LRUCache({ ttl: MINUTE_MS, ...remembered });
+    this.#links = new LRUCache({ ttl: MANY_LINKS_WITHIN_MS, ...remembered });
   }
 
   /** Buffers a visit, unless a limit is reached. */

@@ -12,12 +12,19 @@ import { preload } from '../support/preload.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** Writes the packages and the built-in modules that a program has loaded when it ends. */
+/**
+ * Writes the packages, our own files and the built-in modules that a program has loaded when it ends. `early NAME`: a
+ * supervisor loaded it before it forked its workers.
+ */
 const LIST_LOADED = `
   const names = new Set();
   process.getBuiltinModule('node:module').registerHooks({
     load(url, context, next) {
-      names.add(/node_modules\\/((?:@[^/]+\\/)?[^/]+)/.exec(url)?.[1]);
+      const ofPackage = /node_modules\\/((?:@[^/]+\\/)?[^/]+)/.exec(url)?.[1];
+      const name = ofPackage ?? /\\/src\\/(.*)$/.exec(url)?.[1];
+      names.add(name);
+      const { workers = {} } = process.getBuiltinModule('node:cluster');
+      if (Object.keys(workers).length === 0) names.add('early ' + name);
       return next(url, context);
     },
   });
@@ -58,14 +65,30 @@ before(async () => {
   logOfService = service.logs;
 });
 
-test('a supervisor starts without the libraries of its workers', () => {
+test('a supervisor starts without the libraries of its workers and without an HTTP server', () => {
   const not = ['undici', 'zod', 'fastify', 'prom-client', 'postgrator', BUILT_IN_UNDICI];
-  assertLoaded(logOfService, { program: 'main.ts', loaded: 'pg', not });
+  const http = ['NativeModule _http_server', 'certificates/challenge-listener.ts'];
+  assertLoaded(logOfService, { program: 'main.ts', loaded: 'pg', not: [...not, ...http] });
 });
 
-test('a worker starts without the libraries for requests to others and for the identity provider', () => {
+test('workers load their code while the supervisor loads its own and opens the database', () => {
+  const not = ['pg', 'service/supervisor.ts', 'service/service-database.ts'];
+  assertLoaded(logOfService, {
+    program: 'main.ts',
+    loaded: 'early service/service-entry.ts',
+    not: not.map((name) => `early ${name}`),
+  });
+});
+
+test('a worker starts without the code for requests to others, DNS providers, backups and the identity provider', () => {
   // Root's worker loads them before it drops its privileges where the code is closed to others.
-  const not = ['postgrator', BUILT_IN_UNDICI, ...(AS_ROOT ? [] : ['undici', 'openid-client'])];
+  const lazy = [
+    'undici',
+    'openid-client',
+    'net/dns-provider/open-provider.ts',
+    'backup/places/locate-place.ts',
+  ];
+  const not = ['postgrator', BUILT_IN_UNDICI, ...(AS_ROOT ? [] : lazy)];
   assertLoaded(logOfService, { program: 'worker.ts', loaded: 'fastify', not });
 });
 

@@ -59,7 +59,7 @@ const IN_ROOM: Partial<Record<Role, readonly string[]>> = { store: ['rules'] };
 export const PORTS: Record<string, readonly string[]> = {
   accept: ['accept-refusals.ts', 'accept-results.ts', 'accept.ts', 'draft.ts'],
   accounts: ['keys/auth-limiter.ts', 'keys/key-cache.ts', 'storage/storage-account.ts'],
-  backup: ['backup-age.ts', 'newest-backup.ts', 'places/locate-place.ts'],
+  backup: ['backup-age.ts', 'newest-backup.ts', 'places/bucket-url.ts'],
   delivery: ['hand-over.ts', 'route/tls-rules.ts', 'shaping/provider-state.ts'],
   domains: [
     'dns/advice.ts',

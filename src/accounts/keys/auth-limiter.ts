@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { Limit, LimitState } from '../../core/limits.ts';
-import { cacheClock, type World } from '../../lib/world.ts';
+import { cacheClock, cacheUpTo, type World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
 import { countAuthFailure, returnAuthAttempt, type CountResult } from '../limits/limit-store.ts';
 
@@ -20,7 +20,7 @@ export class AuthLimiter {
   constructor(db: Queryable, world: Pick<World, 'monotonicMs'>, limit: Limit) {
     this.#db = db;
     this.#limit = limit;
-    this.#refused = new LRUCache({ max: REFUSED_CLIENTS_MAX, ...cacheClock(world) });
+    this.#refused = new LRUCache({ ...cacheUpTo(REFUSED_CLIENTS_MAX), ...cacheClock(world) });
   }
 
   /**

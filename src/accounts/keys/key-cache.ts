@@ -9,7 +9,7 @@
 import { LRUCache } from 'lru-cache';
 import { hashApiKey, parseApiKey } from './api-key.ts';
 import type { Caller } from '../../core/scope.ts';
-import type { World } from '../../lib/world.ts';
+import { cacheUpTo, type World } from '../../lib/world.ts';
 import { findCallers } from './key-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
@@ -26,7 +26,7 @@ type LookupResult = { caller: Caller | null } | { error: unknown };
 export class KeyCache {
   readonly #db: Queryable;
   readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #entries = new LRUCache<string, Entry>({ max: ENTRIES_MAX });
+  readonly #entries = new LRUCache<string, Entry>(cacheUpTo(ENTRIES_MAX));
   readonly #pending = new Map<string, PendingLookup>();
   readonly #inProgress = new Map<string, PendingLookup>();
   /** Incremented by every `evict`: results of earlier look-ups are neither cached nor shared. */

@@ -6,13 +6,8 @@ import { type Command, Option } from 'commander';
 import packageFile from '../../../package.json' with { type: 'json' };
 import { type MadeBackup, makeBackup, type Progress } from '../make-backup.ts';
 import { pipeDestination } from '../places/folder-place.ts';
-import {
-  fileToRead,
-  isInBucket,
-  locate,
-  type Located,
-  fileToWrite,
-} from '../places/locate-place.ts';
+import { isInBucket } from '../places/bucket-url.ts';
+import { fileToRead, locate, type Located, fileToWrite } from '../places/locate-place.ts';
 import { type Destination, megabytes, PlaceProblem } from '../places/backup-place.ts';
 import { readPassphrase, type Sealing, sealingOf, SealProblem } from '../sealed-key.ts';
 import { walkBackup } from '../walk-backup.ts';

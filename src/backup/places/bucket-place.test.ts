@@ -9,7 +9,8 @@ import {
   startS3Server,
 } from '../../../test/support/s3-server.ts';
 import type { JournalRow } from '../store/journal-rows.ts';
-import { locate, parseBucketUrl, backupPlaceAt } from './locate-place.ts';
+import { parseBucketUrl } from './bucket-url.ts';
+import { locate, backupPlaceAt } from './locate-place.ts';
 import type { BackupPlace, Journal } from './backup-place.ts';
 
 const world = { now: Date.now, random: () => 0.5, newId: () => crypto.randomUUID() };

@@ -8,6 +8,7 @@ import { folderPlace } from './folder-place.ts';
 import { objectPlace, type ObjectsOptions } from './bucket-place.ts';
 import { backupName, type BackupPlace, PlaceProblem } from './backup-place.ts';
 import { bucketArchive } from '../point-in-time/bucket-archive.ts';
+import { asPrefix, isInBucket, parseBucketUrl } from './bucket-url.ts';
 import { folderArchive } from '../point-in-time/folder-archive.ts';
 import type { ArchivePlace } from '../point-in-time/archive-place.ts';
 
@@ -20,20 +21,6 @@ export type Located = {
 type Options = Omit<ObjectsOptions, 'access'> & {
   access: ObjectsOptions['access'] | null;
 };
-
-const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
-/** Keys that every program writes the same way. No part of a key is empty. */
-const KEY = /^(?:[\w.!*'()-]+\/)*[\w.!*'()-]*$/;
-
-export function isInBucket(text: string): boolean {
-  return /^s3:/i.test(text);
-}
-
-export function parseBucketUrl(text: string): { bucket: string; key: string } | null {
-  const [, bucket = '', key = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/.exec(text) ?? [];
-  const isRelative = key.split('/').some((part) => part === '.' || part === '..');
-  return BUCKET.test(bucket) && KEY.test(key) && !isRelative ? { bucket, key } : null;
-}
 
 /** @throws PlaceProblem for an invalid name, or a bucket without credentials */
 export async function locate(text: string, options: Options): Promise<Located> {
@@ -50,10 +37,6 @@ export function archiveAt(text: string, options: Options): ArchivePlace {
   if (!isInBucket(text)) return folderArchive(text);
   const { bucket, key, access } = requireObject(asPrefix(text), options.access);
   return bucketArchive({ bucket, prefix: key }, { ...options, access });
-}
-
-export function asPrefix(text: string): string {
-  return text.endsWith('/') ? text : `${text}/`;
 }
 
 export function fileToWrite({ place, file }: Located, nowMs: number): string {

@@ -15,8 +15,10 @@ import {
 import { facts } from '../table.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { mostSimilar } from '../../lib/similar.ts';
-import { FIRST_DOMAIN, type FirstStart } from '../../service/first-start.ts';
-import { type ReadyInfo, runService } from '../../service/supervisor.ts';
+import type { FirstStart } from '../../service/first-start.ts';
+import { FIRST_DOMAIN } from '../../service/start/first-domain.ts';
+import { runService } from '../../service/service-entry.ts';
+import type { ReadyInfo } from '../../service/supervisor.ts';
 import { type WorkerPart, WORKER_PARTS } from '../../service/worker/worker-messages.ts';
 import { isOutputKept, keepFirstScreen } from './first-start-file.ts';
 

@@ -6,7 +6,7 @@ import { createPrivateKey } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 import { loadSigningKeys, type SealedKeys } from '../../domains/domain-store.ts';
-import type { World } from '../../lib/world.ts';
+import { cacheUpTo, type World } from '../../lib/world.ts';
 import { type DkimKey, signingAlgorithms } from '../../mail/dkim.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 
@@ -38,7 +38,7 @@ export class SigningKeys {
     this.#db = db;
     this.#secrets = secrets;
     this.#world = options.world;
-    this.#cache = new LRUCache({ max: options.keysMax ?? KEYS_MAX });
+    this.#cache = new LRUCache(cacheUpTo(options.keysMax ?? KEYS_MAX));
   }
 
   /**

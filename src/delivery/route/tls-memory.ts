@@ -7,7 +7,7 @@
  * never relaxes a rule of net/tls/tls-rule.ts.
  */
 import { LRUCache } from 'lru-cache';
-import type { World } from '../../lib/world.ts';
+import { cacheUpTo, type World } from '../../lib/world.ts';
 import { DAY_MS, HOUR_MS } from '../../lib/units.ts';
 
 const REDUCED_FOR_MS = 3 * DAY_MS;
@@ -33,7 +33,7 @@ const NOTHING_KNOWN: HostTls = {
 
 export class TlsMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #hosts = new LRUCache<string, HostTls>({ max: REMEMBERED_MAX });
+  readonly #hosts = new LRUCache<string, HostTls>(cacheUpTo(REMEMBERED_MAX));
 
   constructor(world: Pick<World, 'monotonicMs'>) {
     this.#world = world;

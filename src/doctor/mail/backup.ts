@@ -4,7 +4,7 @@ import { ageText } from '../../backup/backup-age.ts';
 import { BACKUP_AGE } from '../../core/thresholds.ts';
 import { DAY_MS } from '../../lib/units.ts';
 import { findNewestBackup } from '../../backup/newest-backup.ts';
-import { isInBucket } from '../../backup/places/locate-place.ts';
+import { isInBucket } from '../../backup/places/bucket-url.ts';
 import { type CheckContext, withTables } from '../check-context.ts';
 import { readNotedBackup } from '../doctor-store.ts';
 import { type Finding, green, red, unknown, yellow } from '../finding.ts';

@@ -6,7 +6,7 @@
  * whole; it is never read as a weaker policy.
  */
 import { LRUCache } from 'lru-cache';
-import type { World } from '../../lib/world.ts';
+import { cacheUpTo, type World } from '../../lib/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { AddressGuard } from '../ip-addresses.ts';
 import { guardedRequest } from '../http/guarded-client.ts';
@@ -223,7 +223,7 @@ type CacheEntry = { policy: StsPolicy | null; expiresMs: number; recheckAtMs: nu
  */
 export class StsCache {
   readonly #options: StsCacheOptions;
-  readonly #entries = new LRUCache<string, CacheEntry>({ max: ENTRIES_MAX });
+  readonly #entries = new LRUCache<string, CacheEntry>(cacheUpTo(ENTRIES_MAX));
   readonly #inFlight = new Map<string, Promise<StsPolicy | null>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #recheckedMs = new Map<string, number>();

@@ -3,7 +3,17 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync, verify } from 'node:crypto';
-import { chosen, tuneOpenssl, measureBoth, WITHOUT_ADX } from './openssl-tuning.ts';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { temporaryFolder } from '../../../test/support/embedded.ts';
+import {
+  chosen,
+  findOpensslTuning,
+  measureBoth,
+  storeOpensslTuning,
+  tuneOpenssl,
+  WITHOUT_ADX,
+} from './openssl-tuning.ts';
 
 test('AVX2 is selected where it is clearly faster, and nowhere else', () => {
   assert.deepEqual(chosen({ withAdxUs: 500, withoutAdxUs: 350 }), WITHOUT_ADX);
@@ -27,6 +37,50 @@ test('both implementations are measured on this machine, one in a process of its
 test('the default is kept when the other implementation cannot be measured', async () => {
   const env = { ...process.env, NODE_OPTIONS: '--no-such-option' };
   assert.deepEqual(await tuneOpenssl({ arch: 'x64', env }), {});
+});
+
+test('a later start on the same processor takes the choice without measuring', () => {
+  const dataDir = temporaryFolder();
+  const here = { arch: 'x64', env: {} };
+  assert.equal(findOpensslTuning(dataDir, here), null, 'the first start measures');
+  storeOpensslTuning(dataDir, WITHOUT_ADX, here);
+  assert.deepEqual(findOpensslTuning(dataDir, here), WITHOUT_ADX);
+  storeOpensslTuning(dataDir, {}, here);
+  assert.deepEqual(findOpensslTuning(dataDir, here), {});
+});
+
+test('a choice for another processor or another OpenSSL is measured again, as is a damaged one', () => {
+  const dataDir = temporaryFolder();
+  const here = { arch: 'x64', env: {} };
+  storeOpensslTuning(dataDir, WITHOUT_ADX, here);
+  const file = join(dataDir, 'openssl.json');
+  const stored = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
+  const others = [
+    { ...stored, processor: 'another' },
+    { ...stored, openssl: '0.9.8' },
+    { ...stored, withoutAdx: 'yes' },
+    { ...stored, more: 1 },
+    null,
+    7,
+  ];
+  for (const other of others) {
+    writeFileSync(file, JSON.stringify(other));
+    assert.equal(findOpensslTuning(dataDir, here), null, JSON.stringify(other));
+  }
+  writeFileSync(file, '{"processor"');
+  assert.equal(findOpensslTuning(dataDir, here), null);
+});
+
+test("the operator's choice needs no measurement and is not stored", () => {
+  const dataDir = temporaryFolder();
+  const chosenByOperator = { arch: 'x64', env: { OPENSSL_ia32cap: ':~0x0' } };
+  assert.deepEqual(findOpensslTuning(dataDir, chosenByOperator), {});
+  storeOpensslTuning(dataDir, {}, chosenByOperator);
+  assert.equal(existsSync(join(dataDir, 'openssl.json')), false);
+});
+
+test('a choice that cannot be stored does not end the start', () => {
+  storeOpensslTuning(join(temporaryFolder(), 'missing'), {}, { arch: 'x64', env: {} });
 });
 
 test('signatures are the same either way', () => {

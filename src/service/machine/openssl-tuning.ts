@@ -6,9 +6,15 @@
  * and uses the first wherever there is ADX. On some processors the second is faster by a third. So both are measured,
  * in about 100 ms while the database starts. A process reads the choice only when it starts (OPENSSL_ia32cap,
  * openssl-ia32cap(3)).
+ *
+ * Workers cannot be forked before. So the data directory keeps the choice in openssl.json, with the processor and the
+ * version of OpenSSL that it is for. Another processor or version is measured again.
  */
 import { execFile } from 'node:child_process';
 import { getDiffieHellman } from 'node:crypto';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { moduleFile } from '../../config/module-file.ts';
 
@@ -26,10 +32,66 @@ const SCRIPT = moduleFile(new URL('./openssl-time.ts', import.meta.url));
 
 type Surroundings = { arch: string; env: NodeJS.ProcessEnv };
 
+const FILE = 'openssl.json';
+
+/** Returns the choice without measuring, or null when it has to be measured. */
+export function findOpensslTuning(
+  dataDir: string,
+  surroundings: Surroundings = process,
+): OpensslTuning | null {
+  if (!isMeasured(surroundings)) return {};
+  try {
+    const stored = JSON.parse(readFileSync(join(dataDir, FILE), 'utf8')) as Record<string, unknown>;
+    const { withoutAdx, ...measuredOn } = stored;
+    if (JSON.stringify(measuredOn) !== JSON.stringify(machine())) return null;
+    if (typeof withoutAdx !== 'boolean') return null;
+    return withoutAdx ? WITHOUT_ADX : {};
+  } catch {
+    return null;
+  }
+}
+
+/** Stores a measured choice for the next start. Where that fails, the next start measures again. */
+export function storeOpensslTuning(
+  dataDir: string,
+  tuning: OpensslTuning,
+  surroundings: Surroundings = process,
+): void {
+  if (!isMeasured(surroundings)) return;
+  const stored = { ...machine(), withoutAdx: tuning.OPENSSL_ia32cap !== undefined };
+  const file = join(dataDir, FILE);
+  try {
+    writeFileSync(`${file}.new`, `${JSON.stringify(stored)}\n`, { mode: 0o600 });
+    renameSync(`${file}.new`, file);
+  } catch {
+    // For example a full disk, which the service reports itself.
+  }
+}
+
+/** Returns the parts on which the faster implementation depends. */
+function machine(): { processor: string; openssl: string } {
+  return { processor: processor(), openssl: process.versions.openssl };
+}
+
+/** Returns the name with family, model and stepping where Linux reports them: virtual machines hide names. */
+function processor(): string {
+  try {
+    const [first = ''] = readFileSync('/proc/cpuinfo', 'utf8').split('\n\n', 1);
+    const fields = first.match(/^(model name|cpu family|model|stepping)\s*:.*$/gm) ?? [];
+    return fields.map((line) => line.replace(/^.*?:\s*/, '')).join(' / ');
+  } catch {
+    return cpus()[0]?.model ?? '';
+  }
+}
+
+function isMeasured({ arch, env }: Surroundings): boolean {
+  return arch === 'x64' && env['OPENSSL_ia32cap'] === undefined;
+}
+
 /** Returns no variables when the operator has set this one, on other processors, and when measuring fails. */
-export async function tuneOpenssl({ arch, env }: Surroundings = process): Promise<OpensslTuning> {
-  if (arch !== 'x64' || env['OPENSSL_ia32cap'] !== undefined) return {};
-  return chosen(await measureBoth(env));
+export async function tuneOpenssl(surroundings: Surroundings = process): Promise<OpensslTuning> {
+  if (!isMeasured(surroundings)) return {};
+  return chosen(await measureBoth(surroundings.env));
 }
 
 /** Times of one exponentiation. `withoutAdxUs` is null where it could not be measured. */

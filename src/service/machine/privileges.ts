@@ -37,14 +37,18 @@ export function dropTo({ uid, gid }: User): void {
 }
 
 /**
- * Loads undici and openid-client, which are otherwise loaded at their first use, unless everybody can read them. Makes
- * one request to this process, because undici loads its parser with the first request.
+ * Loads the code that is otherwise loaded at its first use, unless everybody can read it. Makes one request to this
+ * process, because undici loads its parser with the first request.
  */
 export async function loadLazyCode(
   code: string = fileURLToPath(import.meta.resolve('undici')),
 ): Promise<void> {
   if (everybodyCanRead(code)) return;
-  await import('openid-client');
+  await Promise.all([
+    import('openid-client'),
+    import('../../net/dns-provider/open-provider.ts'),
+    import('../../backup/places/locate-place.ts'),
+  ]);
   const { Agent, request } = await loadUndici();
   const { createServer } = await import('node:http');
   const server = createServer((_request, response) => response.end('{}'));

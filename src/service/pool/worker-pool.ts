@@ -12,7 +12,7 @@ import type { OpensslTuning } from '../machine/openssl-tuning.ts';
 import { RunningBroker } from '../../delivery/broker/running-broker.ts';
 import type { ClockState } from '../readiness/clock-watch.ts';
 import type { Sample } from '../metrics/installation-samples.ts';
-import { type ArchivedTimes, type BackupState, poolMetrics } from '../metrics/pool-metrics.ts';
+import type { ArchivedTimes, BackupState } from '../metrics/pool-metrics.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { ReadinessLog } from '../readiness/readiness-log.ts';
 import { nextWorkerFailpoint } from '../machine/failpoints.ts';
@@ -45,6 +45,8 @@ export type RefusalSource = 'disk' | 'database_size' | 'schema' | 'clock' | 'sec
 /** `everyMs`: the interval of the schedule. */
 type EndedBackup = { isGood: boolean; atMs: number; everyMs: number };
 
+type V8Flags = { atStart: string[]; whenLoaded: string };
+
 type OnDeath = (leaseId: string) => Promise<void>;
 
 const STOP_WITHIN_MS = 30_000;
@@ -65,16 +67,24 @@ const NOT_FOR_WORKERS = {
 const DEATHS_PER_MINUTE_MAX = 20;
 /** Memory per worker from which on less CPU time is worth more memory. */
 const LARGE_HEAP_BYTES = 2 * GIB;
+const YOUNG_AT_FULL_SIZE = ['--min-semi-space-size=16', '--initial-old-space-size=128'];
 
 /**
  * Returns how workers collect garbage (docs/decisions/0019-garbage-collection.md). They collect on the thread that made
  * it: all cores have workers, so helper threads of one would take time from another. The heap may grow to four times
  * its live objects before a full collection, or to 1.75 times where memory is scarce.
+ *
+ * Loading code makes much garbage. Where memory is not scarce, the young generation therefore begins at its full size,
+ * which it reaches under load anyway. Workers set `whenLoaded` themselves when they have loaded their code: V8 discards
+ * code that was compiled under another percentage, and Node's own modules are.
  * @param memoryBytes of the machine, or of the container
  */
-export function chooseV8Flags(memoryBytes: number, workerCount: number): string[] {
-  const growingPercent = memoryBytes / workerCount >= LARGE_HEAP_BYTES ? 300 : 75;
-  return ['--single-threaded-gc', `--heap-growing-percent=${growingPercent}`];
+export function chooseV8Flags(memoryBytes: number, workerCount: number): V8Flags {
+  const isLarge = memoryBytes / workerCount >= LARGE_HEAP_BYTES;
+  return {
+    atStart: ['--single-threaded-gc', ...(isLarge ? YOUNG_AT_FULL_SIZE : [])],
+    whenLoaded: `--heap-growing-percent=${isLarge ? 300 : 75}`,
+  };
 }
 
 function availableBytes(): number {
@@ -84,6 +94,7 @@ function availableBytes(): number {
 
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
+  readonly #v8Flags: V8Flags;
   readonly #ready = Promise.withResolvers<'ready'>();
   readonly #failed = Promise.withResolvers<string>();
   readonly #leaseIds = new Map<number, string>();
@@ -113,12 +124,13 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
+    this.#v8Flags = chooseV8Flags(availableBytes(), options.count);
     this.#watch = new FrozenWorkerWatch({ workers: runningWorkers, ping, log: options.log });
     this.#readinessLog = new ReadinessLog({ log: options.log, world: systemWorld });
     this.#ready.promise.catch(() => {});
     cluster.setupPrimary({
       exec: moduleFile(new URL('../worker/worker.ts', import.meta.url)),
-      execArgv: [...process.execArgv, ...chooseV8Flags(availableBytes(), options.count)],
+      execArgv: [...process.execArgv, ...this.#v8Flags.atStart],
     });
     cluster.on('exit', this.#onExit);
     for (let index = 0; index < options.count; index += 1) this.#fork();
@@ -244,7 +256,8 @@ export class WorkerPool {
   #setUp(worker: Worker, setup: WorkerSetup): void {
     send(worker, this.#readinessMessage());
     if (this.#isPaused) send(worker, { type: 'paused', isPaused: true });
-    send(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
+    const { whenLoaded: v8Flag } = this.#v8Flags;
+    send(worker, { type: 'setup', v8Flag, setup: { ...setup, failpoint: nextWorkerFailpoint() } });
   }
 
   #fork(): void {
@@ -350,10 +363,13 @@ export class WorkerPool {
         this.#metricsRequests.request((message) => send(worker, message)),
       ),
     );
-    return mergeMetrics([...responses, [...this.#ownMetrics(), ...this.#installationSamples()]]);
+    const own = await this.#ownMetrics();
+    return mergeMetrics([...responses, [...own, ...this.#installationSamples()]]);
   }
 
-  #ownMetrics(): Metrics {
+  async #ownMetrics(): Promise<Metrics> {
+    // Only a scrape needs it, and forking waits for the imports of this file.
+    const { poolMetrics } = await import('../metrics/pool-metrics.ts');
     return poolMetrics({
       running: runningWorkers().length,
       wanted: this.#options.count,

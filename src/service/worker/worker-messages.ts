@@ -42,7 +42,8 @@ type MetricsRequest = { type: 'ask_metrics'; id: number };
 type MetricsResponse = { type: 'metrics_response'; id: number; value: unknown };
 
 export type ToWorker =
-  | { type: 'setup'; setup: WorkerSetup }
+  /** `v8Flag` to set when all code is loaded. */
+  | { type: 'setup'; setup: WorkerSetup; v8Flag: string }
   | { type: 'stop' }
   /** The event loop answers at once, so the worker is not frozen (service/pool/frozen-worker-watch.ts). */
   | { type: 'ping' }

@@ -4,6 +4,7 @@
  */
 import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
+import { setFlagsFromString } from 'node:v8';
 import { armWorker } from '../machine/failpoints.ts';
 import packageFile from '../../../package.json' with { type: 'json' };
 import { loadTracing } from '../../lib/tracing/spans.ts';
@@ -42,7 +43,7 @@ const metricsRequests = new MetricsRequests();
 process.on('message', (message: ToWorker) => {
   switch (message.type) {
     case 'setup':
-      void start(message.setup);
+      void start(message);
       break;
     case 'stop':
       void stop();
@@ -88,7 +89,7 @@ process.on('message', (message: ToWorker) => {
   }
 });
 
-async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Promise<void> {
+async function start({ setup, v8Flag }: Extract<ToWorker, { type: 'setup' }>): Promise<void> {
   try {
     if (setup.user !== null) await loadLazyCode();
     await loadTracing(packageFile.version);
@@ -98,6 +99,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
         // Written now, because a killed process does not write it, and at exit the user of root's worker has no
         // permission.
         flushCompileCache();
+        setFlagsFromString(v8Flag);
         if (setup.user) dropTo(setup.user);
       },
       refusals: () => refusals,

@@ -1,6 +1,6 @@
 /** State that the sessions of an SMTP server share: connections, memory for content, rates per client. */
 import { LRUCache } from 'lru-cache';
-import type { World } from '../../../lib/world.ts';
+import { cacheUpTo, type World } from '../../../lib/world.ts';
 import { closingReply, type ServerReply, type SmtpServerLimits } from './server-types.ts';
 import { DAY_MS } from '../../../lib/units.ts';
 
@@ -132,7 +132,7 @@ export class KnownClients {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #announce: (client: string) => void;
   /** Milliseconds of the last log-in by client, in the order of log-ins. */
-  readonly #lastMs = new LRUCache<string, number>({ max: KNOWN_MAX });
+  readonly #lastMs = new LRUCache<string, number>(cacheUpTo(KNOWN_MAX));
 
   /** @param announce sends a log-in to the other workers, which call `addKnown` */
   constructor(world: Pick<World, 'monotonicMs'>, announce: (client: string) => void = () => {}) {
