@@ -3,11 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readDockerfile } from '../../scripts/image/dockerfile.ts';
 import { ignoredBy } from '../../scripts/image/ignored.ts';
-import { composeFitsTheImage, composeIsConsistent, composeSettingsExist } from './containers.ts';
+import { composeFitsTheImage, composeIsConsistent, composeRunsThisVersion } from './containers.ts';
+import { composeSettingsExist, healthCheckIsThere } from './containers.ts';
 import { holds } from './holds.ts';
 import { readFiles } from './source.ts';
 
-const FILES = readFiles(['Dockerfile', 'deploy/docker/*.yml']);
+const FILES = readFiles(['Dockerfile', 'package.json', 'bin/*.js', 'deploy/docker/*.yml']);
 const [{ text: configuration } = { text: '' }] = readFiles(['docs/configuration.md']);
 const IMAGE = 'FROM debian\nEXPOSE 3000 2525\nVOLUME /data\n';
 
@@ -61,6 +62,33 @@ holds('a container gives up its privileges and has time to stop', FILES, compose
   ['compose.e.yml', compose({ ports: ['25:25'] }), 'maps a port that the image does not have.'],
   ['compose.f.yml', compose({ volumes: [] }), 'has no volume for the data.'],
 ]);
+
+const OF_POSTGRES = { image: 'postgres:18', healthcheck: { test: ['CMD', 'pg_isready'] } };
+const version = (services: object) => JSON.stringify({ services });
+
+holds('compose files run this version, and health checks exist', FILES, composeRunsThisVersion, [
+  ['package.json', '{"version": "0.3.1"}'],
+  ['compose.yml', version({ letterhaus: { build: '.', image: 'letterhaus:0.3' }, p: OF_POSTGRES })],
+  [
+    'compose.a.yml',
+    version({ letterhaus: { build: '.', image: 'letterhaus:0.2' } }),
+    'builds letterhaus:0.2, and this version is 0.3.1.',
+  ],
+  ['compose.b.yml', version({ p: {} }), 'has no image for p.'],
+  [
+    'compose.c.yml',
+    version({ p: { ...OF_POSTGRES, healthcheck: { test: ['CMD', 'pg_ready'] } } }),
+    'checks the health of p by "pg_ready", which its image does not have.',
+  ],
+]);
+
+test('the image has the file of its health check', () => {
+  assert.deepEqual(healthCheckIsThere(FILES), []);
+  const text = 'FROM debian\nHEALTHCHECK --interval=30s CMD ["node", "/opt/letterhaus/bin/health.js"]\n';
+  assert.deepEqual(healthCheckIsThere([{ path: 'Dockerfile', text }]), [
+    'Dockerfile checks the health by /opt/letterhaus/bin/health.js, which is not there.',
+  ]);
+});
 
 test('a Dockerfile is read as Docker reads it, and an unknown instruction is an error', () => {
   const [build, last] = readDockerfile(

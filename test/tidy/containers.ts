@@ -14,7 +14,7 @@ type Service = {
   ports?: string[];
   volumes?: string[];
   depends_on?: Record<string, unknown>;
-  healthcheck?: unknown;
+  healthcheck?: { test?: string[] };
 };
 type Compose = { services: Record<string, Service>; volumes?: Record<string, unknown> };
 
@@ -73,4 +73,41 @@ export const composeFitsTheImage: Rule = (files) => {
     ];
     return offences.filter(([is]) => is).map(([, what]) => `${file.path} ${what}.`);
   });
+};
+
+/** The image is that of this version, and each health check is a program that its image has. */
+export const composeRunsThisVersion: Rule = (files) => {
+  const find = (name: string) => files.find(({ path }) => path.endsWith(name))?.text ?? '{}';
+  const { version = '' } = JSON.parse(find('package.json')) as { version?: string };
+  const [major, minor] = version.split('.');
+  return files.filter(isCompose).flatMap((file) =>
+    Object.entries(composeIn(file).services).flatMap(([name, { image, build, healthcheck }]) => {
+      const [, program = ''] = healthcheck?.test ?? [];
+      const offences: [boolean, string][] = [
+        [image === undefined && name !== 'letterhaus', `has no image for ${name}`],
+        [
+          build !== undefined && image !== `letterhaus:${major}.${minor}`,
+          `builds ${image}, and this version is ${version}`,
+        ],
+        [
+          healthcheck !== undefined && !HEALTH_CHECKS.includes(program),
+          `checks the health of ${name} by "${program}", which its image does not have`,
+        ],
+      ];
+      return offences.filter(([is]) => is).map(([, what]) => `${file.path} ${what}.`);
+    }),
+  );
+};
+
+/** Programs of the image of PostgreSQL. The health check of Letterhaus is in its Dockerfile. */
+const HEALTH_CHECKS = ['pg_isready'];
+
+/** The image has the file that its health check runs. */
+export const healthCheckIsThere: Rule = (files) => {
+  const dockerfile = files.find(({ path }) => path === 'Dockerfile')?.text ?? '';
+  const [, script] = readDockerfile(dockerfile).at(-1)?.commands.healthcheck ?? [];
+  const path = script?.replace('/opt/letterhaus/', '');
+  return files.some((file) => file.path === path)
+    ? []
+    : [`Dockerfile checks the health by ${script}, which is not there.`];
 };
