@@ -84,7 +84,8 @@ holds('compose files run this version, and health checks exist', FILES, composeR
 
 test('the image has the file of its health check', () => {
   assert.deepEqual(healthCheckIsThere(FILES), []);
-  const text = 'FROM debian\nHEALTHCHECK --interval=30s CMD ["node", "/opt/letterhaus/bin/health.js"]\n';
+  const text =
+    'FROM debian\nHEALTHCHECK --interval=30s CMD ["node", "/opt/letterhaus/bin/health.js"]\n';
   assert.deepEqual(healthCheckIsThere([{ path: 'Dockerfile', text }]), [
     'Dockerfile checks the health by /opt/letterhaus/bin/health.js, which is not there.',
   ]);
