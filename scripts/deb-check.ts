@@ -1,7 +1,8 @@
 /**
  * `npm run deb-check`: makes the Debian package and installs it in a root folder with a fresh Debian. There it starts
  * the command of the unit as the user of the service, with a root that is read-only, sends an email, starts again,
- * installs the package once more over changed settings, and purges it. The settings and the data must stay.
+ * installs the package once more over changed settings, and purges it. The settings and the data must stay. Where
+ * lintian is on the path, it must find no error and no warning without a reason in deploy/deb/lintian-overrides.
  *
  * Exit code 0: passed, 1: failed, 75: this machine has no root, no namespaces, no dpkg-deb or no mirror of Debian, so
  * nothing was checked. It takes three minutes.
@@ -104,7 +105,7 @@ function unitCommand(root: string): { entrypoint: string[]; command: string[] } 
 }
 
 function lint(file: string): void {
-  const { status, error, stdout } = spawnSync('lintian', ['--fail-on', 'error', file], {
+  const { status, error, stdout } = spawnSync('lintian', ['--fail-on', 'error,warning', file], {
     encoding: 'utf8',
   });
   if (error !== undefined) process.stdout.write('lintian is not on the path: not run.\n');
