@@ -987,6 +987,31 @@ export type Email = {
 
 export type EmailBatchCreation = EmailCreation[];
 
+export type EmailCancellation = {
+  object: 'email_cancellation';
+  /** The selection in words. */
+  selection: string;
+  /** Number of scheduled emails that were selected. */
+  found: number;
+  /** Number of canceled emails. A worker had begun to send the others. */
+  canceled: number;
+  /** Position to continue from: repeat the request with it as `from`. Null when all matches were searched. */
+  next: string | null;
+};
+
+export type EmailCancellationRequest = {
+  /** Ids of the emails, at most 100. */
+  ids?: string[] | undefined;
+  /** Search text, as in the list of emails. */
+  q?: string | undefined;
+  /** Selects all scheduled emails. Always `true`. */
+  all?: boolean | undefined;
+  /** Selects only emails created before this time, so that none is canceled that you have not counted. */
+  created_before?: string | undefined;
+  /** `next` of the previous response, to continue. */
+  from?: string | undefined;
+};
+
 export type EmailChange = {
   /** Time of sending: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends the email at once. */
   scheduled_at: string;
@@ -3557,7 +3582,7 @@ export type WebhookStatistics = {
 
 export type WebhookTestRequest = {
   /** Type of the event. Its data is an example. Default: `webhook.test`. */
-  type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'suppression.added' | 'suppression.removed' | undefined;
+  type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | undefined;
 };
 
 export type WebhookWithSecret = {
@@ -3704,6 +3729,12 @@ export type Operations = {
     query: Record<never, never>;
     body: undefined;
     result: Diagnosis;
+  };
+  /** Cancel scheduled emails */
+  cancelEmails: {
+    query: Record<never, never>;
+    body: EmailCancellationRequest;
+    result: EmailCancellation;
   };
   /** Inspect the contents of an email */
   inspectEmail: {
@@ -4512,6 +4543,12 @@ export type Operations = {
       method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | undefined;
       /** Returns only requests with this key. */
       key_id?: string | undefined;
+      /** Returns only requests by this member in the dashboard. */
+      member_id?: string | undefined;
+      /** Returns only requests at this time or later. */
+      from?: string | undefined;
+      /** Returns only requests before this time. */
+      to?: string | undefined;
     };
     body: undefined;
     result: ApiRequestList;
@@ -4555,6 +4592,7 @@ export const OPERATIONS = {
   listEmailEvents: ['GET', '/v1/emails/{id}/events'],
   getEmailContent: ['GET', '/v1/emails/{id}/content'],
   diagnoseEmail: ['GET', '/v1/emails/{id}/diagnosis'],
+  cancelEmails: ['POST', '/v1/emails/cancel'],
   inspectEmail: ['GET', '/v1/emails/{id}/inspection'],
   downloadEmailAttachment: ['GET', '/v1/emails/{id}/attachments/{number}'],
   listEmailWebhookDeliveries: ['GET', '/v1/emails/{id}/webhook-deliveries'],

@@ -146,6 +146,11 @@ class Emails extends Resource {
     return this.call('cancelEmail', { id });
   }
 
+  /** Cancels scheduled emails. Repeat it with `from`, the `next` of the result, until that is null. */
+  cancelMany(selection: Body<'cancelEmails'>) {
+    return this.call('cancelEmails', {}, selection);
+  }
+
   /** Returns the events of an email, in order. */
   events(id: string, query: Query<'listEmailEvents'> = {}) {
     const positionOf = ({ number }: { number: number }) => String(number);

@@ -277,7 +277,7 @@ const waitingCount = z
 const COUNTS_WAITING =
   'With `true` the response includes `waiting`. Counting takes time in a long queue.';
 
-const domain = z
+export const domain = z
   .object({
     object: z.literal('domain'),
     id: idSchema('The domain.'),

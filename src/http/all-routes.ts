@@ -3,6 +3,7 @@
  * line here.
  */
 import { registerEmailBatchRoute, registerSendRoute } from '../accept/routes.ts';
+import { registerCancellationRoute } from '../emails/cancellation/routes.ts';
 import { registerEmailRoutes } from '../emails/routes.ts';
 import { registerEmailInspectionRoutes } from '../emails/inspection/routes.ts';
 import { registerEvidenceRoutes } from '../emails/evidence/routes.ts';
@@ -59,6 +60,7 @@ export function registerAllRoutes(
 ): void {
   registerSendRoute(app, services);
   registerEmailRoutes(app, services);
+  registerCancellationRoute(app, services);
   registerEmailInspectionRoutes(app, services);
   registerShareRoutes(app, services);
   registerEvidenceRoutes(app, services);

@@ -76,6 +76,7 @@ const DEVELOPER_OPERATIONS = [
   'sendEmailBatch',
   'rescheduleEmail',
   'cancelEmail',
+  'cancelEmails',
   'shareEmail',
   'createTemplate',
   'updateTemplate',

@@ -88,6 +88,11 @@ export type ApiRequestFilter = {
   statuses: { from: number; to: number } | null;
   method: string | null;
   keyId: string | null;
+  memberId: string | null;
+  /** Inclusive. */
+  from: Date | null;
+  /** Exclusive. */
+  to: Date | null;
 };
 
 const list = (order: 'desc' | 'asc') => `
@@ -97,6 +102,9 @@ select ${COLUMNS}
            and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
            and ($6::int is null or status between $6 and $7)
            and ($8::text is null or method = $8) and ($9::uuid is null or key_id = $9)
+           and ($10::uuid is null or member_id = $10)
+           and ($11::timestamptz is null or created_at >= $11)
+           and ($12::timestamptz is null or created_at < $12)
          order by id ${order} limit $3) request
   ${ACTOR}
  order by request.id ${order}`;
@@ -105,10 +113,11 @@ export async function listApiRequests(
   db: Queryable,
   scope: Scope,
   page: Page,
-  { statuses, method, keyId }: ApiRequestFilter,
+  { statuses, method, keyId, memberId, from, to }: ApiRequestFilter,
 ): Promise<PageResult<StoredApiRequest>> {
   const place = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
-  const values = [...place, statuses?.from ?? null, statuses?.to ?? null, method, keyId];
+  const range = [statuses?.from ?? null, statuses?.to ?? null];
+  const values = [...place, ...range, method, keyId, memberId, from, to];
   const statement = list(page.before === null ? 'desc' : 'asc');
   return cutToPage(await db.query<StoredApiRequest>(statement, values), page);
 }

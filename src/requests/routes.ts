@@ -58,8 +58,15 @@ export function registerRequestRoutes(app: App, { db }: HttpServices): void {
 const STATUS_MAX = 599;
 
 function filterFrom(query: z.output<typeof requestQuery>): ApiRequestFilter {
-  const { status, method = null, key_id: keyId = null } = query;
-  return { statuses: status === undefined ? null : statusesOf(status), method, keyId };
+  const { status, method = null, key_id: keyId = null, member_id: memberId = null } = query;
+  return {
+    statuses: status === undefined ? null : statusesOf(status),
+    method,
+    keyId,
+    memberId,
+    from: query.from === undefined ? null : new Date(query.from),
+    to: query.to === undefined ? null : new Date(query.to),
+  };
 }
 
 /** Parses `failed`, `4xx` or `422`. */
@@ -92,6 +99,9 @@ function requestToWire(request: StoredApiRequest) {
   };
 }
 
+const timeOf = (description: string) =>
+  doc(z.iso.datetime({ offset: true }).optional(), description, '2026-11-21T08:30:00.123Z');
+
 const requestQuery = listQuery({
   status: doc(
     z
@@ -110,6 +120,13 @@ const requestQuery = listQuery({
     'Returns only requests with this key.',
     '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
   ),
+  member_id: doc(
+    z.uuid().optional(),
+    'Returns only requests by this member in the dashboard.',
+    '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
+  ),
+  from: timeOf('Returns only requests at this time or later.'),
+  to: timeOf('Returns only requests before this time.'),
 });
 
 const apiRequest = z

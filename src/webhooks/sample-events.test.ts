@@ -1,6 +1,7 @@
 /** Examples of events have the fields that the API documents. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { domain } from '../domains/routes.ts';
 import { reason, smtp } from '../emails/schemas.ts';
 import { SAMPLE_TYPES, sampleData } from './sample-events.ts';
 
@@ -12,6 +13,10 @@ test('an example has the documented fields of its type', () => {
     const data = sampleData(type, AT) as Record<string, unknown>;
     if (type.startsWith('suppression.')) {
       assert.equal(data['created_at'], AT);
+      continue;
+    }
+    if (type.startsWith('domain.')) {
+      domain.parse(data);
       continue;
     }
     for (const field of OF_EMAIL) assert.ok(field in data, `${type} has ${field}`);

@@ -4,10 +4,13 @@
  */
 import { PROJECT_EVENT_TYPES, type ProjectEventType } from '../core/events.ts';
 
-export type SampleType = Extract<ProjectEventType, `email.${string}` | `suppression.${string}`>;
+export type SampleType = Extract<
+  ProjectEventType,
+  `email.${string}` | `suppression.${string}` | `domain.${string}`
+>;
 
-export const SAMPLE_TYPES = PROJECT_EVENT_TYPES.filter(
-  (type): type is SampleType => type.startsWith('email.') || type.startsWith('suppression.'),
+export const SAMPLE_TYPES = PROJECT_EVENT_TYPES.filter((type): type is SampleType =>
+  /^(email|suppression|domain)\./.test(type),
 );
 
 /** Belongs to no object: a UUIDv7 of the year 1970. */
@@ -16,7 +19,8 @@ const RECIPIENT = 'jo@example.com';
 
 /** Returns the `data` of an example. @param at time of the event, in ISO 8601 */
 export function sampleData(type: SampleType, at: string): object {
-  return type.startsWith('suppression.') ? suppressionOf(at) : emailOf(type);
+  if (type.startsWith('suppression.')) return suppressionOf(at);
+  return type.startsWith('domain.') ? domainOf(type, at) : emailOf(type);
 }
 
 function emailOf(type: SampleType): object {
@@ -125,3 +129,51 @@ function suppressionOf(at: string): object {
     simulated: false,
   };
 }
+
+const DOMAIN_STATUSES: Partial<Record<SampleType, string>> = {
+  'domain.verified': 'verified',
+  'domain.degraded': 'degraded',
+  'domain.recovered': 'verified',
+  'domain.failed': 'failed',
+  'domain.deleted': 'verified',
+};
+
+function domainOf(type: SampleType, at: string): object {
+  const status = DOMAIN_STATUSES[type] ?? 'not_started';
+  const isFailing = status === 'degraded' || status === 'failed';
+  const name = `${SELECTOR}._domainkey.example.com`;
+  const value = 'v=DKIM1; k=rsa; p=EXAMPLE';
+  const isChecked = type !== 'domain.created';
+  return {
+    object: 'domain',
+    id: NO_ID,
+    name: 'example.com',
+    status,
+    can_sign: true,
+    environment: 'live',
+    tls: 'opportunistic',
+    tracking: { opens: false, clicks: false },
+    created_at: at,
+    verified_at: status === 'not_started' ? null : at,
+    checked_at: isChecked ? at : null,
+    failing_since: isFailing ? at : null,
+    dkim: { selector: SELECTOR, since: at, next: null, previous: null },
+    records: [
+      {
+        record: 'DKIM',
+        type: 'TXT',
+        name,
+        value,
+        ttl: 3600,
+        required: true,
+        status: isFailing ? 'missing' : isChecked ? 'verified' : 'not_started',
+        found: isFailing || !isChecked ? [] : [value],
+        problem: isFailing ? `There is no TXT record at ${name}; publish it as shown.` : null,
+      },
+    ],
+    advice: [],
+    etag: '"of-an-example-of-a-domain"',
+  };
+}
+
+const SELECTOR = 'lh1';

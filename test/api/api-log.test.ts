@@ -110,3 +110,21 @@ test('the log is filtered, page by page, and belongs to its project and environm
   const developer = await memberOf(service, owner, 'developer');
   assert.equal((await developer.get('/v1/requests')).status, 200);
 });
+
+test('the log is filtered by person, by key and by time', async () => {
+  const before = new Date().toISOString();
+  const byMember = await logged(await owner.post('/v1/domains', { name: 'filtered.test' }));
+  const byKey = await logged(await ask('POST', '/v1/domains', { body: { name: 'other.test' } }));
+  const idsOf = async (query: string) => (await listed(query)).map(({ id }) => id);
+  const [member, key] = [byMember.actor.id, byKey.actor.id];
+  const ofMember = await listed(`&member_id=${member}`);
+  assert.ok(ofMember.some(({ id }) => id === byMember.id));
+  assert.ok(ofMember.every(({ actor }) => actor.id === member));
+  assert.ok(!(await idsOf(`&key_id=${key}`)).includes(byMember.id));
+  assert.deepEqual(await idsOf(`&member_id=${member}&key_id=${key}`), []);
+  const since = await listed(`&from=${before}`);
+  assert.ok(since.some(({ id }) => id === byKey.id));
+  assert.ok(since.every(({ created_at: at }) => at >= before));
+  assert.ok((await listed(`&to=${before}`)).every(({ created_at: at }) => at < before));
+  assert.equal((await ask('GET', '/v1/requests?from=yesterday')).status, 422);
+});

@@ -252,3 +252,82 @@ test('letterhaus send --at schedules the email', async () => {
   assert.equal(status, 'scheduled');
   assert.equal((await service.email(id)).scheduled_at, at);
 });
+
+const cancelMany = (body: object, by: By = {}) =>
+  service.request('POST', '/v1/emails/cancel', { ...by, body });
+const statusOf = async (id: string) => (await service.email(id)).status;
+
+test('all matches of a search are canceled, and other scheduled and sent emails are not', async () => {
+  const tags = [{ name: 'campaign', value: 'spring' }];
+  const [one, two] = [await scheduled({ tags }), await scheduled({ tags })];
+  const other = await scheduled({ tags: [{ name: 'campaign', value: 'autumn' }] });
+  const sent = await service.send({ tags });
+  const { status, body } = await cancelMany({ q: 'tag:campaign:spring' });
+  assert.equal(status, 200);
+  assert.deepEqual(body, {
+    object: 'email_cancellation',
+    selection: 'tag:campaign:spring',
+    found: 2,
+    canceled: 2,
+    next: null,
+  });
+  assert.deepEqual(await Promise.all([one, two, other].map(statusOf)), [
+    'canceled',
+    'canceled',
+    'scheduled',
+  ]);
+  assert.notEqual(await statusOf(sent), 'canceled');
+  const [, event] = await eventsOf(one);
+  assert.equal(event.type, 'email.canceled');
+  const again = await cancelMany({ q: 'tag:campaign:spring' });
+  assert.deepEqual([again.body.found, again.body.canceled], [0, 0]);
+});
+
+test('some are canceled by their ids; those that are sent, unknown or of others are left out', async () => {
+  const [one, two] = [await scheduled(), await scheduled()];
+  const sent = await service.send({});
+  const { body } = await cancelMany({ ids: [one, one, sent, UNKNOWN_ID] });
+  assert.deepEqual([body.found, body.canceled, body.selection], [1, 1, '4 emails']);
+  assert.deepEqual([await statusOf(one), await statusOf(two)], ['canceled', 'scheduled']);
+});
+
+test('a cancellation continues from its position, and leaves what came after the count', async () => {
+  const subject = 'Position';
+  const ids = [await scheduled({ subject }), await scheduled({ subject })];
+  const counted = (await service.email(ids[1]!)).created_at;
+  const later = await scheduled({ subject });
+  const continued = await cancelMany({ q: subject, from: ids[1] });
+  assert.deepEqual([continued.body.canceled, await statusOf(ids[0]!)], [1, 'canceled']);
+  const bounded = await cancelMany({ q: subject, created_before: counted });
+  assert.equal(bounded.body.canceled, 0);
+  assert.deepEqual([await statusOf(ids[1]!), await statusOf(later)], ['scheduled', 'scheduled']);
+});
+
+test('a sending key cancels only what it sent, and two requests at once cancel each email once', async () => {
+  const subject = 'Whose';
+  const sending = await keyWith({ permission: 'sending_access' });
+  const [own, other] = [
+    await scheduled({ subject }, { key: sending }),
+    await scheduled({ subject }),
+  ];
+  const { body } = await cancelMany({ q: subject }, { key: sending });
+  assert.deepEqual([body.canceled, await statusOf(own)], [1, 'canceled']);
+  assert.equal(await statusOf(other), 'scheduled');
+  const both = await Promise.all([cancelMany({ q: subject }), cancelMany({ q: subject })]);
+  assert.equal(
+    both.reduce((sum, { body: { canceled } }) => sum + canceled, 0),
+    1,
+  );
+});
+
+test('a cancellation without exactly one selection, or of another status, is refused', async () => {
+  const kept = await scheduled();
+  for (const body of [{}, { q: 'a', all: true }, { ids: [kept], q: 'a' }]) {
+    assertFailure(await cancelMany(body), 422, 'validation_error', /exactly one|Too small|must/);
+  }
+  assertFailure(await cancelMany({ q: 'status:queued' }), 422, 'validation_error', /scheduled/);
+  assertFailure(await cancelMany({ q: 'moon:a' }), 422, 'validation_error', /not an operator/);
+  assert.equal(await statusOf(kept), 'scheduled');
+  assert.ok((await cancelMany({ all: true })).body.canceled > 0);
+  assert.equal(await statusOf(kept), 'canceled');
+});

@@ -249,6 +249,7 @@ test('responses about emails, keys, domains and projects are as documented', asy
   await ask('undoQueueDrop', drop);
   await ask('rescheduleEmail', later, { body: { scheduled_at } });
   await ask('cancelEmail', later);
+  await ask('cancelEmails', {}, { body: { ids: [later.id] } });
   await ask('shareEmail', later, { body: { expires_in: 60 } });
   const { body: domain } = await ask('createDomain', {}, { body: { name: 'documented.test' } });
   await ask('updateDomain', domain, { body: { tls: 'enforced' } });

@@ -154,6 +154,15 @@ test('the request id of an error leads to its entry in the API log', async () =>
   await page.getByRole('button', { name: 'Show all' }).waitFor();
   await page.getByRole('button', { name: 'POST /v1/emails' }).click();
   await entry.getByText('"html": "(text, 13 characters)"').waitFor();
+  await page.keyboard.press('Escape');
+  await entry.waitFor({ state: 'detached' });
+  await page.getByLabel('Day').selectOption('yesterday');
+  await page.getByText('No such requests').waitFor();
+  await page.getByLabel('Day').selectOption('today');
+  await page.getByRole('button', { name: 'POST /v1/emails' }).waitFor();
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'Clear filters' }).click();
+  await page.getByRole('button', { name: 'GET /v1/webhooks/no-such-id' }).waitFor();
 });
 
 test('settings are accessible and fit a phone, light and dark', async () => {

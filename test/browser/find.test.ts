@@ -235,3 +235,32 @@ async function delayed(page: Page, address: RegExp) {
   );
   return { asked: asked.promise, answer: () => answered.resolve() };
 }
+
+test('scheduled emails are canceled together: some that are chosen, then all matches, with their number', async () => {
+  const scheduled_at = new Date(Date.now() + 86_400_000).toISOString();
+  const to = (name: string) => `${name}+series@simulator.test`;
+  for (const name of ['one', 'two', 'three']) {
+    await service.send({ to: to(name), subject: 'Series', scheduled_at });
+  }
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(`${HOME}/emails?q=to:%2Bseries+status:scheduled`);
+  await page.getByRole('checkbox', { name: `Choose ${to('one')}` }).check();
+  await page.getByRole('group', { name: 'Chosen rows' }).getByText('1 chosen').waitFor();
+  await assertGoodInAllThemes(page);
+  await page.getByRole('button', { name: 'Cancel 1…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Cancel 1 scheduled email?' });
+  await dialog.getByRole('button', { name: 'Cancel 1 scheduled email' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await rowOf(page, to('one')).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Cancel all 2…' }).click();
+  const all = page.getByRole('dialog', { name: 'Cancel 2 scheduled emails?' });
+  await all.getByRole('button', { name: 'Cancel 2 scheduled emails' }).click();
+  await all.waitFor({ state: 'detached' });
+  for (const name of ['two', 'three']) {
+    await rowOf(page, to(name)).waitFor({ state: 'detached' });
+  }
+  const { body } = await service.request('GET', '/v1/emails/counts?q=to:%2Bseries');
+  assert.deepEqual(body.statuses, { canceled: 3 });
+  assert.deepEqual(open.complaints, []);
+});

@@ -16,6 +16,7 @@ export const ENDPOINTS = `
   GET /v1/emails/{id}
   PATCH /v1/emails/{id}
   POST /v1/emails/{id}/cancel
+  POST /v1/emails/cancel
   POST /v1/emails/{id}/share
   GET /v1/emails/{id}/preview
   GET /v1/emails/{id}/events

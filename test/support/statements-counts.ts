@@ -101,7 +101,9 @@ export async function useApiLog({ db, sender }: Stage): Promise<void> {
     { projectId, environment, id, keyId, memberId: null, ...facts, ...from, ...error },
   ]);
   const page = { limit: 20, after: null, before: null };
-  const filter = { statuses: { from: 400, to: 599 }, method: 'POST', keyId };
+  const to = new Date();
+  const statuses = { from: 400, to: 599 };
+  const filter = { statuses, method: 'POST', keyId, memberId: null, from: null, to };
   for (const one of [page, { ...page, after: newId() }, { ...page, before: id }]) {
     await apiRequests.listApiRequests(db, sender, one, filter);
   }

@@ -281,7 +281,7 @@ const auditLog = createRoute({
 const apiLog = createRoute({
   getParentRoute: () => scoped,
   path: '/api-log',
-  validateSearch: texts('id', 'status', 'method', 'key_id'),
+  validateSearch: texts('id', 'status', 'method', 'key_id', 'member_id', 'from', 'to'),
   component: screen(() => import('./features/logs/api-log.tsx'), 'ApiLogScreen'),
 });
 

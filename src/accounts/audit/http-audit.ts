@@ -1,6 +1,6 @@
 /**
  * Records changes in the audit log: each change by a member or the operator. For API keys, it records changes to keys,
- * domains, webhooks and queued mail, and removed suppressions.
+ * domains, webhooks and queued mail, removed suppressions, and emails that were canceled together.
  *
  * Guarantee: the entry is stored before the response is sent, so a change that the client saw confirmed is in the log.
  * The entry is not in the transaction of the change: a crash between the two loses it.
@@ -55,6 +55,7 @@ const RECORDED_FOR_KEYS: ReadonlySet<string> = new Set([
   'deleteWebhook',
   'rotateWebhookSecret',
   'deleteSuppression',
+  'cancelEmails',
   'holdQueue',
   'releaseQueue',
   'retryQueue',

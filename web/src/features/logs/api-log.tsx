@@ -7,7 +7,7 @@ import type { ApiRequest, ApiRequestDetail } from '../../../../sdk/src/api.ts';
 import { ApiError } from '../../api/client.ts';
 import { useList } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
-import { AllowedScreen } from '../../ui/allowed.tsx';
+import { Allowed, AllowedScreen } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
@@ -19,6 +19,8 @@ import { Code, Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { absoluteTime, inWords } from '../../lib/time.ts';
 import { Time } from '../../ui/time.tsx';
+import { timesOf } from './log-days.ts';
+import { DayFilter, MemberFilter } from './log-filters.tsx';
 
 const STATUSES = [
   ['', 'Any status'],
@@ -43,15 +45,19 @@ export function ApiLogScreen(): ReactNode {
   );
 }
 
-type Search = Partial<Record<'id' | 'status' | 'method' | 'key_id', string | undefined>>;
+const FILTERS = ['status', 'method', 'key_id', 'member_id', 'from', 'to'] as const;
+type Search = Partial<Record<'id' | (typeof FILTERS)[number], string | undefined>>;
 
 function Entries(): ReactNode {
   const { id, ...filter } = useSearch({ from: '/$project/$environment/api-log' });
   const navigate = useNavigate();
   const method = METHODS.find(([value]) => value === filter.method)?.[0] || undefined;
-  const list = useList('listRequests', { query: { ...filter, method } });
-  const show = (changes: Search): void =>
-    void navigate({ to: '.', params: true, search: { ...filter, ...changes } });
+  const list = useList('listRequests', { query: { ...filter, method, ...timesOf(filter) } });
+  const show = (changes: Search): void => {
+    const all = Object.entries({ ...filter, ...changes }).filter(([, value]) => value);
+    void navigate({ to: '.', params: true, search: Object.fromEntries(all) });
+  };
+  const isFiltered = FILTERS.some((name) => filter[name] !== undefined);
   return (
     <>
       <PageHead
@@ -70,6 +76,18 @@ function Entries(): ReactNode {
           value={filter.method ?? ''}
           onChange={(chosen) => show({ method: chosen || undefined })}
         />
+        <Allowed to="listMembers">
+          <MemberFilter
+            actor={filter.member_id}
+            onChoose={(member_id) => show({ member_id, key_id: '' })}
+          />
+        </Allowed>
+        <DayFilter days={filter} onChoose={show} />
+        {isFiltered && (
+          <Button look="quiet" onClick={() => void navigate({ to: '.', params: true, search: {} })}>
+            Clear filters
+          </Button>
+        )}
       </PageHead>
       <PageBody>
         {filter.key_id !== undefined && (
@@ -81,7 +99,7 @@ function Entries(): ReactNode {
             </Button>
           </p>
         )}
-        <Card wide={<RequestTable list={list} show={show} />} />
+        <Card wide={<RequestTable {...{ list, show, isFiltered }} />} />
       </PageBody>
       {id !== undefined && (
         <Drawer title="Request" onClose={() => show({})}>
@@ -95,8 +113,9 @@ function Entries(): ReactNode {
 function RequestTable(props: {
   list: ReturnType<typeof useList<'listRequests'>>;
   show: (changes: Search) => void;
+  isFiltered: boolean;
 }): ReactNode {
-  const { list, show } = props;
+  const { list, show, isFiltered } = props;
   return (
     <ListTable
       label="API log"
@@ -110,7 +129,7 @@ function RequestTable(props: {
         },
         {
           title: 'By',
-          cell: ({ actor }) => <Actor actor={actor} onChoose={(key_id) => show({ key_id })} />,
+          cell: ({ actor }) => <Actor actor={actor} onChoose={show} />,
         },
         {
           title: 'When',
@@ -120,7 +139,7 @@ function RequestTable(props: {
         },
       ]}
       empty={
-        <Empty title="No requests" icon={ArrowLeftRight}>
+        <Empty title={isFiltered ? 'No such requests' : 'No requests'} icon={ArrowLeftRight}>
           <p>Failed requests and changes appear here.</p>
         </Empty>
       }
@@ -144,18 +163,21 @@ function What(props: { request: ApiRequest; onOpen: () => void }): ReactNode {
   );
 }
 
-/** A key is a link to its requests. */
+/** A key or a person is a link to its requests. */
 function Actor(props: {
   actor: ApiRequest['actor'];
-  onChoose: (keyId: string) => void;
+  onChoose: (filter: Search) => void;
 }): ReactNode {
   const { type, id, name } = props.actor;
-  if (type === 'member') return name ?? id;
   return (
     <button
       type="button"
       className="text-left break-words hover:underline"
-      onClick={() => props.onChoose(id)}
+      onClick={() =>
+        props.onChoose(
+          type === 'member' ? { member_id: id, key_id: '' } : { key_id: id, member_id: '' },
+        )
+      }
     >
       {name ?? id}
     </button>

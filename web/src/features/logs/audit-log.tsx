@@ -9,7 +9,6 @@ import { useApi } from '../../api/scope.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { INPUT } from '../../ui/field.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { InlineSelect } from '../../ui/select.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
@@ -17,6 +16,8 @@ import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { AUDIT_OBJECTS } from '../../../../src/core/audit/audit-objects.ts';
 import { type AuditQuery, saveAuditLog } from './audit-export.ts';
+import { timesOf } from './log-days.ts';
+import { DayFilter, MemberFilter } from './log-filters.tsx';
 import { actionsOf, actionWords, actorWords, asObject, OBJECT_WORDS } from './audit-words.ts';
 
 const ROUTE = '/$project/$environment/audit-log';
@@ -31,18 +32,14 @@ export function AuditLogScreen(): ReactNode {
 
 type Search = Partial<Record<'object' | 'action' | 'actor' | 'target' | 'from' | 'to', string>>;
 
-/** Days of this member's own zone as times. `to` includes its day. */
 function queryOf(search: Search): AuditQuery {
-  const { action, actor, target, from, to } = search;
-  const end = to === undefined ? undefined : new Date(`${to}T00:00`);
-  end?.setDate(end.getDate() + 1);
+  const { action, actor, target } = search;
   return {
     action,
     object: action === undefined ? asObject(search.object) : undefined,
     actor_id: actor,
     target_id: target,
-    from: from === undefined ? undefined : new Date(`${from}T00:00`).toISOString(),
-    to: end?.toISOString(),
+    ...timesOf(search),
   };
 }
 
@@ -190,8 +187,7 @@ function Filters({ search, isFiltered }: { search: Search; isFiltered: boolean }
         />
       )}
       <MemberFilter actor={search.actor} onChoose={(actor) => show({ actor })} />
-      <Day label="From" value={search.from} onChoose={(from) => show({ from })} />
-      <Day label="To" value={search.to} onChoose={(to) => show({ to })} />
+      <DayFilter days={search} onChoose={show} />
       {search.target !== undefined && <TargetFilter target={search.target} />}
       {isFiltered && (
         <Button look="quiet" onClick={() => void navigate({ to: '.', params: true, search: {} })}>
@@ -199,46 +195,6 @@ function Filters({ search, isFiltered }: { search: Search; isFiltered: boolean }
         </Button>
       )}
     </div>
-  );
-}
-
-function MemberFilter(props: {
-  actor: string | undefined;
-  onChoose: (actor: string) => void;
-}): ReactNode {
-  const members =
-    useQuery(useApi().query('listMembers', { query: { limit: 100 } })).data?.data ?? [];
-  const { actor = '', onChoose } = props;
-  const isListed = members.some(({ id }) => id === actor);
-  return (
-    <InlineSelect
-      label="Person"
-      value={actor}
-      onChange={onChoose}
-      options={[
-        ['', 'Everybody'],
-        ...members.map(({ id, name }) => [id, name] as const),
-        ...(actor !== '' && !isListed ? [[actor, 'One person or key'] as const] : []),
-      ]}
-    />
-  );
-}
-
-function Day(props: {
-  label: string;
-  value: string | undefined;
-  onChoose: (day: string) => void;
-}): ReactNode {
-  return (
-    <label className="flex items-center gap-1.5 text-sm text-muted">
-      {props.label}
-      <input
-        type="date"
-        value={props.value ?? ''}
-        onChange={({ target }) => props.onChoose(target.value)}
-        className={`${INPUT} w-auto! text-text`}
-      />
-    </label>
   );
 }
 

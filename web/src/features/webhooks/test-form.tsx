@@ -14,8 +14,8 @@ import { CodeChip } from './statistics.tsx';
 
 type SampleType = NonNullable<Body<'testWebhook'>['type']>;
 
-const SAMPLES = PROJECT_EVENT_TYPES.filter(
-  (type): type is SampleType => type.startsWith('email.') || type.startsWith('suppression.'),
+const SAMPLES = PROJECT_EVENT_TYPES.filter((type): type is SampleType =>
+  /^(email|suppression|domain)\./.test(type),
 );
 const OPTIONS = [
   ['', 'webhook.test'],

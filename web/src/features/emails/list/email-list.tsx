@@ -7,6 +7,10 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
+import { statusOf } from './email-search.ts';
+import { useMay } from '../../../ui/allowed.tsx';
+import { useSelection } from '../../../ui/bulk.tsx';
+import { CancelMany } from './cancel-many.tsx';
 import { useShortcuts } from '../../../lib/keys.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
@@ -74,6 +78,8 @@ function Rows(props: RowsProps): ReactNode {
   const { rows: all, place, openId, q, isBehind, catchUp, trim, onEnd, isLoading } = props;
   const { scope } = useApi();
   const { to, rowPx, Row: Cells } = PLACES[place];
+  const may = useMay();
+  const isCancelable = place === 'emails' && statusOf(q) === 'scheduled' && may('cancelEmails');
   const frame = useRef<HTMLDivElement>(null);
   const { rows, hiddenCount, isAtTop, showHidden } = useHiddenRows(all, { frame, rowPx });
   useEffect(() => {
@@ -86,6 +92,11 @@ function Rows(props: RowsProps): ReactNode {
     estimateSize: () => rowPx,
     overscan: 12,
     getItemKey: (index) => rows[index]?.id ?? index,
+  });
+  const selection = useSelection({
+    rows,
+    keyOf: ({ id }) => id,
+    nameOf: ({ to: [first = ''], subject }) => `${first}, ${subject}`,
   });
   const visible = list.getVirtualItems();
   const lastVisible = visible.at(-1)?.index ?? 0;
@@ -101,6 +112,7 @@ function Rows(props: RowsProps): ReactNode {
   });
   return (
     <div className="relative flex min-h-0 grow flex-col">
+      {isCancelable && <CancelMany selection={selection} q={q} />}
       {(hiddenCount > 0 || (isBehind && !isAtTop)) && (
         <Button
           look="primary"
@@ -115,14 +127,23 @@ function Rows(props: RowsProps): ReactNode {
           {visible.map(({ index, key, start }) => {
             const email = rows[index]!;
             return (
-              <li key={key} className="absolute inset-x-0" style={{ top: start, height: rowPx }}>
+              <li
+                key={key}
+                className="absolute inset-x-0 flex"
+                style={{ top: start, height: rowPx }}
+              >
+                {isCancelable && (
+                  <span className="flex items-center border-b border-line pl-(--page-x)">
+                    {selection.column.cell(email)}
+                  </span>
+                )}
                 <Link
                   to={`${to}/$id`}
                   params={{ ...scope, id: email.id }}
                   search={searchOf(place, q)}
                   preload={false}
                   data-row={index}
-                  className={`flex h-full items-center gap-3 border-b border-line px-(--page-x) text-sm hover:bg-hover ${email.id === openId ? 'bg-chosen' : ''} ${index === marked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
+                  className={`flex h-full min-w-0 grow items-center gap-3 border-b border-line px-(--page-x) text-sm hover:bg-hover ${email.id === openId ? 'bg-chosen' : ''} ${index === marked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
                 >
                   <Cells email={email} />
                 </Link>
