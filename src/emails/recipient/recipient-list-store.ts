@@ -112,8 +112,13 @@ async function findWithNewer(
   return new Set(newer.map(({ key }) => key));
 }
 
+// The list of suppressions may be long: a join would read all of it, where a sub-select reads an entry for each row.
 const DESCRIBE = `
-select asked.key, recipients.status, suppressions.reason as suppression
+select asked.key, recipients.status, (
+    select suppressions.reason from suppressions
+     where suppressions.project_id = $1 and suppressions.environment = $2
+       and suppressions.address_key = asked.key collate "C"
+       and (suppressions.expires_at is null or suppressions.expires_at > app_now())) as suppression
   from unnest($3::uuid[], $4::text[]) asked(email_id, key)
  cross join lateral (
     select ${CURRENT_STATUS} as status from recipients
@@ -122,11 +127,7 @@ select asked.key, recipients.status, suppressions.reason as suppression
       join emails email on email.project_id = $1 and email.environment = $2 and email.id = asked.email_id
      where recipients.project_id = $1 and recipients.email_id = asked.email_id
        and ${addressKeySql('recipients')} = asked.key
-     order by recipients.position limit 1) recipients
-  left join suppressions
-    on suppressions.project_id = $1 and suppressions.environment = $2
-   and suppressions.address_key = asked.key collate "C"
-   and (suppressions.expires_at is null or suppressions.expires_at > app_now())`;
+     order by recipients.position limit 1) recipients`;
 
 type Described = { key: string; status: Status; suppression: SuppressionReason | null };
 
