@@ -310,6 +310,10 @@ test('a printed email has its dialogues, and neither list nor navigation', async
     await page.getByRole('navigation', { name: hidden }).waitFor({ state: 'hidden' });
   }
   await page.getByRole('list', { name: 'Emails' }).waitFor({ state: 'hidden' });
+  const time = await page.evaluate<string>(
+    `getComputedStyle(document.querySelector('main time'), '::after').content`,
+  );
+  assert.match(time, /\d{4}/, 'paper has the whole time');
   await page.evaluate(`dispatchEvent(new Event('afterprint'))`);
   await page.emulateMedia({ media: null });
 });

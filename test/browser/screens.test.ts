@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { startBrowser } from '../support/chromium.ts';
 import {
-  assertAccessible,
+  assertFlawless,
   assertFits,
   buildDashboard,
   openPage,
@@ -82,7 +82,7 @@ for (const { name, width, height, scale } of WINDOWS) {
       await settled(page, shown);
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme });
-        await assertAccessible(page, `${path}, ${colorScheme}, ${name}`);
+        await assertFlawless(page, `${path}, ${colorScheme}, ${name}`);
       }
       await assertFits(page);
     }

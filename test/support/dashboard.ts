@@ -164,11 +164,18 @@ export async function assertGood(page: Page, what = page.url()): Promise<void> {
 
 /** Asserts that the page is accessible, once clicks, loads and transitions are drawn. */
 export async function assertAccessible(page: Page, what = page.url()): Promise<void> {
-  await eventually(async () => assert.deepEqual(await seriousFindings(page), [], what));
+  const impacts = ['serious', 'critical'];
+  await eventually(async () => assert.deepEqual(await findingsOf(page, impacts), [], what));
 }
 
-/** Returns axe's findings that are serious or worse, with their places. */
-async function seriousFindings(page: Page): Promise<string[]> {
+/** Asserts that axe finds nothing at all, also of what it only advises. */
+export async function assertFlawless(page: Page, what = page.url()): Promise<void> {
+  const impacts = ['minor', 'moderate', 'serious', 'critical'];
+  await eventually(async () => assert.deepEqual(await findingsOf(page, impacts), [], what));
+}
+
+/** Returns axe's findings with these impacts, with their places. */
+async function findingsOf(page: Page, impacts: readonly string[]): Promise<string[]> {
   if (!(await page.evaluate<boolean>(`'axe' in globalThis`))) await page.evaluate(AXE);
   const violations = await page.evaluate(async () => {
     type Violation = {
@@ -183,7 +190,7 @@ async function seriousFindings(page: Page): Promise<string[]> {
     return found as Violation[];
   });
   return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .filter(({ impact }) => impacts.includes(impact))
     .flatMap(({ id, nodes }) =>
       nodes.map(({ target, failureSummary }) => `${id}: ${target.join(' ')}: ${failureSummary}`),
     );

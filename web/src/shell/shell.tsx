@@ -96,11 +96,11 @@ const SHEET = 'arrive-from-left inset-y-0 left-0 flex w-[min(19rem,86vw)] flex-c
 
 function TestBar(): ReactNode {
   return (
-    <p className="stripes shrink-0 px-4 py-1 text-sm text-on-test">
-      <span className="inline-block rounded bg-test px-2">
+    <section aria-label="Environment" className="stripes shrink-0 px-4 py-1 text-sm text-on-test">
+      <p className="inline-block rounded bg-test px-2">
         <strong className="font-semibold">Test environment:</strong> no email is delivered.
-      </span>
-    </p>
+      </p>
+    </section>
   );
 }
 
@@ -111,7 +111,7 @@ function TopBar(props: { onNavigation: () => void; onPalette: () => void }): Rea
   const name = session?.projects.find(({ id }) => id === scope.project)?.name;
   const isTest = scope.environment === 'test';
   return (
-    <div className="flex h-13 shrink-0 items-center gap-2 border-b border-line bg-side px-3 min-[900px]:hidden print:hidden">
+    <header className="flex h-13 shrink-0 items-center gap-2 border-b border-line bg-side px-3 min-[900px]:hidden print:hidden">
       <IconButton label="Navigation" onClick={props.onNavigation}>
         <MenuIcon size={18} aria-hidden />
       </IconButton>
@@ -122,7 +122,7 @@ function TopBar(props: { onNavigation: () => void; onPalette: () => void }): Rea
       <IconButton label="Search and commands" className="ml-auto" onClick={props.onPalette}>
         <Search size={18} aria-hidden />
       </IconButton>
-    </div>
+    </header>
   );
 }
 

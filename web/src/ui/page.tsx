@@ -66,7 +66,10 @@ type AnchorProps = AnchorHTMLAttributes<HTMLAnchorElement> & { ref?: Ref<HTMLAnc
 
 /** A link to the list that a page belongs to, above its title. */
 export const Crumb = createLink(({ children, ...rest }: AnchorProps) => (
-  <a {...rest} className="mb-0.5 inline-flex items-center gap-1 text-sm text-muted hover:text-text">
+  <a
+    {...rest}
+    className="mb-0.5 inline-flex items-center gap-1 text-sm text-muted hover:text-text print:hidden"
+  >
     <ChevronLeft size={14} aria-hidden className="-ml-0.5" />
     {children}
   </a>
