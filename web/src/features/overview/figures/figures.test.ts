@@ -72,6 +72,7 @@ test('shares and changes are written as people read them', () => {
   assert.equal(pointsOf(null, 0.5), null);
   assert.equal(changeOf(5, 0), null);
   assert.match(changeOf(9, 10)!, /^−10/);
+  assert.equal(changeOf(1_200, 29), 'was 29');
   assert.match(pointsOf(0.035, 0.012)!, /^\+2.3 pts$/);
   assert.match(pointsOf(0.5, 0.5)!, /^±0.0 pts$/);
 });

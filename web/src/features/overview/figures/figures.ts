@@ -128,10 +128,14 @@ export function pointsOf(now: number | null, before: number | null): string | nu
     : `${signOf(change)}${size} pts`;
 }
 
-/** The change of a count in percent: "−12 %". Null: nothing to compare. */
+/** Beyond ten times as many, a percentage says less than the count before. */
+const PERCENT_MAX = 10;
+
+/** The change of a count in percent: "−12 %", or "was 29". Null: nothing to compare. */
 export function changeOf(now: number, before: number): string | null {
   if (before === 0) return null;
   const change = now / before - 1;
+  if (change >= PERCENT_MAX) return `was ${number(before)}`;
   const size = percents.format(Math.abs(change));
   return Math.abs(change) < 0.0005 ? `±${size}` : `${signOf(change)}${size}`;
 }
