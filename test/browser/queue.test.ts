@@ -76,7 +76,7 @@ test('the page of an email says why it waits, and leads to the queue of its prov
   await page.getByRole('heading', { name: 'Queued: on hold' }).waitFor();
   await page.getByText('simulator.letterhaus.invalid').waitFor();
   await assertAccessible(page);
-  await page.getByRole('link', { name: 'simulator in the queue' }).click();
+  await page.getByRole('link', { name: 'Show the queue of the simulator' }).click();
   await page.getByRole('heading', { name: 'simulator' }).waitFor();
   await page.getByText('Test emails are simulated').waitFor();
 });

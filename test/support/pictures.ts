@@ -85,7 +85,7 @@ const screensOfFull = ({ email, webhook }: FullService): Screens => ({
   settings: ['settings', 'Sessions'],
   'audit-log': ['audit-log', 'Created the owner'],
   // The last one, because it stops the clock of the page.
-  overview: ['overview', '95 % delivered within'],
+  overview: ['overview', '95% delivered within'],
 });
 
 /** Starts the services, fills them, and pictures their screens. */
