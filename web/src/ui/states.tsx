@@ -26,7 +26,7 @@ const NOT_FOUND = 404;
 export function Problem({ error, retry }: { error: unknown; retry?: () => void }): ReactNode {
   // Another attempt would find as little.
   const isGone = error instanceof ApiError && error.status === NOT_FOUND;
-  const requestId = error instanceof ApiError && !isGone ? error.requestId : null;
+  const requestId = error instanceof ApiError ? error.requestId : null;
   return (
     <div role="alert" className="flex max-w-2xl gap-4 px-(--page-x) py-5">
       <Tile icon={isGone ? SearchX : CloudOff} tone={isGone ? 'quiet' : 'bad'} />
