@@ -3,6 +3,7 @@
  *
  *     <data>/                 0711 as root (the database's user must pass), else 0700; a folder in use keeps its mode
  *       lock running.json     the holder of the directory (lock.ts)
+ *       openssl.json          how workers compute signatures (service/machine/openssl-tuning.ts)
  *       secrets/              0700, ours
  *       pg/                   0700, the database's user: the cluster
  *       socket/               0700, the database's user
