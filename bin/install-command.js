@@ -13,7 +13,7 @@ import { packagedNode, withNode } from './bootstrap.js';
 import { endLike } from './child.js';
 import { buildDashboard, isDashboardCurrent } from './dashboard.js';
 import { installPackages, isInstalled, removeHeaders } from './install.js';
-import { requireInstallable, say, Unusable } from './install.js';
+import { requireInstallable, say, sizeIn, Unusable } from './install.js';
 import { withInstallLock } from './install-lock.js';
 
 const USAGE = `Usage: letterhaus install [options]
@@ -117,7 +117,7 @@ async function installAll(root, node, cover) {
   let dashboard = isDashboardCurrent(root);
   if (!dashboard) {
     if (!isInstalled(root, node, 'all') && !isInstalled(root, node, 'dashboard')) {
-      say('installing what builds the dashboard');
+      say(`installing what builds the dashboard (${sizeIn(root, 'dashboard')})`);
       const stopped = await installPackages(root, node, 'dashboard', cover);
       if (stopped !== null) return { dashboard, stopped };
     }
@@ -127,7 +127,7 @@ async function installAll(root, node, cover) {
     dashboard = isBuilt;
   }
   if (isInstalled(root, node, 'service')) return { dashboard, stopped: null };
-  say('installing the packages of the service, Node and PostgreSQL');
+  say(`installing the packages of the service, Node and PostgreSQL (${sizeIn(root, 'service')})`);
   return { dashboard, stopped: await installPackages(root, node, 'service', cover) };
 }
 

@@ -6,7 +6,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, mkdtempSync } from 'node:fs';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { ended, whileForwarding } from './child.js';
@@ -29,6 +29,9 @@ const SELECTIONS = {
   service: ['--omit=dev', '--include-workspace-root', '--workspace=runtime'],
   dashboard: ['--include=dev', '--workspace=runtime', '--workspace=web'],
 };
+
+/** Megabytes of disk that each selection takes in node_modules, measured. @type {Record<Selection, number>} */
+const SIZES_MB = { all: 1_000, service: 250, dashboard: 500 };
 
 /**
  * Settings of an outer `npm start --flag` that would change what is installed, or where. Settings for access to
@@ -58,8 +61,8 @@ export async function ensureInstalled(root, node, { needsAll }) {
   return await withInstallLock(root, say, async (cover) => {
     if (isCurrent()) return null;
     const selection = needsAll || !wasForService(root) ? 'all' : 'service';
-    const what = { all: 'packages, Node and PostgreSQL (900 MB)', service: 'its packages' };
-    say(`first start of this version: installing ${what[selection]}`);
+    const what = { all: 'packages, Node and PostgreSQL', service: 'its packages' };
+    say(`first start of this version: installing ${what[selection]} (${sizeIn(root, selection)})`);
     return await installPackages(root, node, selection, cover);
   });
 }
@@ -136,6 +139,7 @@ function requireWritable(/** @type {string} */ root) {
  * @param {(pid: number) => void} cover from withInstallLock
  */
 export async function installPackages(root, node, selection, cover) {
+  requireSpace(root, selection);
   const cache = temporaryCache();
   const flags = [...SELECTIONS[selection], QUIET, ...(cache === null ? [] : [`--cache=${cache}`])];
   const { code, signal, stopped } = await runNpm(root, [...INSTALL, ...flags], cover);
@@ -151,6 +155,26 @@ export async function installPackages(root, node, selection, cover) {
     );
   }
   return stopped;
+}
+
+/** Returns how much disk a selection takes, and where. @param {string} root @param {Selection} selection */
+export function sizeIn(root, selection) {
+  return `${SIZES_MB[selection]} MB in ${join(root, 'node_modules')}`;
+}
+
+/**
+ * Before the first installation. A later one replaces what takes about as much.
+ * @param {string} root @param {Selection} selection
+ */
+function requireSpace(root, selection) {
+  if (existsSync(join(root, 'node_modules'))) return;
+  const { bavail, bsize } = statfsSync(root);
+  const freeMb = Math.floor((bavail * bsize) / 1e6);
+  if (freeMb >= SIZES_MB[selection]) return;
+  throw new Unusable(
+    `The packages need ${sizeIn(root, selection)}, and that disk has ${freeMb} MB free; ` +
+      'make space, or put the clone on another disk.',
+  );
 }
 
 /** Node comes with 67 MB of header files, for compiling additions in C++. @param {string} node */

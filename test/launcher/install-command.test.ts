@@ -40,11 +40,14 @@ test('it builds the dashboard, keeps only the packages of the service, and print
   assert.deepEqual(await run.ended, DONE);
   assert.deepEqual(await selections(clone), ['dashboard', 'service']);
   assert.equal(await readFile(join(clone.root, 'web/dist/main.js'), 'utf8'), 'first');
-  const steps = run.stderr.split('\n').filter((line) => line.startsWith('letterhaus: '));
+  const steps = run.stderr
+    .split('\n')
+    .filter((line) => line.startsWith('letterhaus: '))
+    .map((line) => line.replaceAll(clone.root, '.'));
   assert.deepEqual(steps, [
-    'letterhaus: installing what builds the dashboard ...',
+    'letterhaus: installing what builds the dashboard (500 MB in ./node_modules) ...',
     'letterhaus: building the dashboard ...',
-    'letterhaus: installing the packages of the service, Node and PostgreSQL ...',
+    'letterhaus: installing the packages of the service, Node and PostgreSQL (250 MB in ./node_modules) ...',
   ]);
   assert.match(run.stdout, /^Letterhaus 1\.2\.3 is installed in .*a clone\.\n/);
   assert.ok(

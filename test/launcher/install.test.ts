@@ -17,7 +17,10 @@ test('the first start installs with a message, and then starts', async () => {
   const run = clone.start();
   assert.deepEqual(await run.ended, { code: 0, signal: null });
   assert.equal(run.stdout, 'hello from the service\n');
-  assert.match(run.stderr, /^letterhaus: first start of this version: installing .* \.\.\.\n/);
+  assert.match(
+    run.stderr,
+    /^letterhaus: first start of this version: installing .* \(1000 MB in .*\/node_modules\) \.\.\.\n/,
+  );
 
   const calls = await clone.npmCalls();
   assert.equal(calls.length, 1);
@@ -30,6 +33,23 @@ test('the first start installs with a message, and then starts', async () => {
 
   await clone.start().ended;
   assert.equal((await clone.npmCalls()).length, 1, 'the second start has nothing to install');
+});
+
+test('a disk that is too small is named before npm runs, but not to a clone that has its packages', async () => {
+  const preload = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
+    fs.statfsSync = () => ({ bavail: 100000, bsize: 4096 }); syncBuiltinESMExports()`;
+  await using clone = await makeClone(HELLO, 'empty');
+  await clone.finishNpm();
+  const run = clone.start([], { preload });
+  assert.deepEqual(await run.ended, { code: 1, signal: null });
+  assert.match(
+    run.stderr,
+    /The packages need 1000 MB in .*\/node_modules, and that disk has 409 MB free; make space, or put the clone/,
+  );
+  assert.equal((await clone.npmCalls()).length, 0);
+
+  await mkdir(join(clone.root, 'node_modules'));
+  assert.deepEqual(await clone.start([], { preload }).ended, { code: 0, signal: null });
 });
 
 test('a changed lockfile installs again', async () => {

@@ -23,7 +23,11 @@ test('an empty folder becomes a durable database that only its owner can reach',
   await using engine = await open(dataDir);
   assert.equal(engine.version.split('.')[0], '18');
   assert.equal(engine.isAdopted, false);
-  assert.deepEqual(engine.lines, []);
+  assert.equal(engine.lines.length, 1);
+  assert.match(
+    engine.lines[0]!,
+    /^There is no database yet\. It is created in .* with 130 MB of the/,
+  );
   for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes', 'data_checksums']) {
     assert.equal(await ask(engine, `show ${setting}`), 'on', setting);
   }
@@ -38,6 +42,23 @@ test('an empty folder becomes a durable database that only its owner can reach',
   const names = readdirSync(dataDir).join(' ');
   assert.doesNotMatch(names, /unfinished|older/);
   assert.ok((await readFreeBytes(engine.databaseDir)) > 0);
+});
+
+test('a disk that is too small for a new database is named before anything is written to it', async () => {
+  const folder = temporaryFolder();
+  const readFreeBytes = () => Promise.resolve(90_900_000);
+  await assert.rejects(open(folder, { readFreeBytes }), {
+    kind: 'no-space',
+    message:
+      /^A new database needs 130 MB of disk, and .* has 90 MB free: make space, or set LETTERHAUS_DATA_DIR/,
+  });
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => /^(pg|engine)/.test(name)),
+    [],
+  );
+  // A database that exists starts on a full disk, so that its mail is delivered.
+  await using engine = await open(dataDir, { readFreeBytes });
+  assert.deepEqual(engine.lines, []);
 });
 
 test('as root the database runs as a private user, otherwise as the current user', async () => {

@@ -13,6 +13,7 @@ import { statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
+import { readFreeBytes as readFree } from '../server/capacity.ts';
 import { findNewDatabaseProblem } from '../server/database-note.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine, type EngineSearch } from './binaries.ts';
 import {
@@ -46,6 +47,8 @@ import { type Clock, poll } from './process.ts';
 import { RunningServer, startPostmaster } from './running-server.ts';
 
 const STALE_PID_WAIT_MS = 10_000;
+/** Disk of a new database: 60 MB for the programs, 58 MB for an empty cluster with its WAL, measured; and a margin. */
+const NEW_DATABASE_MB = 130;
 
 export type EngineOptions = {
   dataDir: string;
@@ -62,6 +65,8 @@ export type EngineOptions = {
   /** For a restore: allows a new database even where there was one before. */
   mayReplaceLost?: boolean;
   archivesWal?: boolean;
+  /** Free space of a folder's disk. */
+  readFreeBytes?: (folder: string) => Promise<number>;
 };
 
 /** Addresses of the database. User and database default to `letterhaus`, the superuser. */
@@ -134,6 +139,7 @@ async function prepareServer(
   const source = findEngine(search, clusterMajor(layout.pgDir));
   requireMajor(layout.pgDir, source.major);
   if (options.mayReplaceLost !== true) requirePresent(layout);
+  if (clusterMajor(layout.pgDir) === null) await requireSpace(layout, options);
   const binDir = await installEngine(source, layout.databaseDir);
   await ensureCluster(layout, binDir);
   rotateLargeLog(layout.logFile);
@@ -157,6 +163,23 @@ async function prepareServer(
 function requirePresent({ pgDir, dataDir }: Layout): void {
   const problem = clusterMajor(pgDir) === null ? findNewDatabaseProblem(dataDir) : null;
   if (problem !== null) throw new EngineProblem('missing', problem);
+}
+
+/** Says how much disk a new database takes before it takes it. @throws EngineProblem when the disk has less */
+async function requireSpace(
+  { databaseDir }: Layout,
+  { log, readFreeBytes = readFree }: EngineOptions,
+): Promise<void> {
+  const freeMb = Math.floor((await readFreeBytes(databaseDir)) / 1e6);
+  if (freeMb < NEW_DATABASE_MB) {
+    throw new EngineProblem(
+      'no-space',
+      `A new database needs ${NEW_DATABASE_MB} MB of disk, and ${databaseDir} has ${freeMb} MB free: make space, or set LETTERHAUS_DATA_DIR to a folder on another disk.`,
+    );
+  }
+  log(
+    `There is no database yet. It is created in ${databaseDir} with ${NEW_DATABASE_MB} MB of the ${freeMb} MB that are free.`,
+  );
 }
 
 async function sizingFor(

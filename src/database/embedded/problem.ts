@@ -13,6 +13,7 @@ export type EngineProblemKind =
   /** This data directory had a database and has none now (database/server/database-note.ts). */
   | 'missing'
   | 'no-binaries'
+  | 'no-space'
   | 'socket-folder'
   | 'start-failed';
 
