@@ -46,8 +46,8 @@ test('an empty folder becomes a durable database that only its owner can reach',
 
 test('a disk that is too small for a new database is named before anything is written to it', async () => {
   const folder = temporaryFolder();
-  const readFreeBytes = () => Promise.resolve(90_900_000);
-  await assert.rejects(open(folder, { readFreeBytes }), {
+  const small = { readFreeBytes: () => Promise.resolve(90_900_000) };
+  await assert.rejects(open(folder, small), {
     kind: 'no-space',
     message:
       /^A new database needs 130 MB of disk, and .* has 90 MB free: make space, or set LETTERHAUS_DATA_DIR/,
@@ -57,7 +57,7 @@ test('a disk that is too small for a new database is named before anything is wr
     [],
   );
   // A database that exists starts on a full disk, so that its mail is delivered.
-  await using engine = await open(dataDir, { readFreeBytes });
+  await using engine = await open(dataDir, small);
   assert.deepEqual(engine.lines, []);
 });
 
