@@ -53,10 +53,10 @@ function useChoices(typed: string): Choice[] {
   const commands = activeShortcuts().filter((one) => one.keys !== 'mod+k' && isNamed(one));
   const actions = useActions().filter(isNamed);
   const objects = useObjects(usePaused(text));
-  const isHelp = ({ keys }: Choice): boolean => keys === '?';
-  const help = commands.filter(isHelp);
-  const others = commands.filter((one) => !isHelp(one));
-  return [...searches, ...others, ...actions, ...objects, ...help];
+  // Before anything is typed, screens come first.
+  const isLast = ({ keys }: Choice): boolean => text === '' && keys === '?';
+  const [last, first] = [commands.filter(isLast), commands.filter((one) => !isLast(one))];
+  return [...searches, ...first, ...actions, ...objects, ...last];
 }
 
 function Choices({ onClose }: { onClose: () => void }): ReactNode {
