@@ -15,6 +15,12 @@ const NAMES: Readonly<Record<string, string>> = {
 /** @param provider its key, as in the queue and on the command line */
 export const providerName = (provider: string): string => NAMES[provider] ?? provider;
 
+/** The name of a provider where a line begins with it. */
+export function providerTitle(provider: string): string {
+  const name = providerName(provider);
+  return provider in NAMES ? name.charAt(0).toUpperCase() + name.slice(1) : name;
+}
+
 /** A sentence of the service that may begin with the key of the provider. */
 export function withProviderName(sentence: string, provider: string): string {
   const isAboutIt = sentence.startsWith(`${provider} `);

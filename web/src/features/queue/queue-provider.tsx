@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 import type { QueueProvider } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
 import { count, recipients } from '../../lib/numbers.ts';
+import { providerTitle } from '../../lib/providers.ts';
 import { Card } from '../../ui/card.tsx';
 import { Figure, Figures } from '../../ui/figure.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
@@ -36,7 +37,7 @@ export function QueueProviderView(props: { provider: string; scope: QueueScopeNa
   return (
     <>
       <PageHead
-        title={provider}
+        title={providerTitle(provider)}
         crumb={
           <Crumb from="/$project/$environment/queue" search={{ scope }}>
             Queue

@@ -3,6 +3,7 @@ import { Check, CirclePause, Gauge, Hand, type LucideIcon, Timer } from 'lucide-
 import type { ReactNode } from 'react';
 import type { Queue, QueueProvider } from '../../../../sdk/src/api.ts';
 import { count, recipients } from '../../lib/numbers.ts';
+import { providerName } from '../../lib/providers.ts';
 import { Chip } from '../../ui/chip.tsx';
 import { Time } from '../../ui/time.tsx';
 import type { Tone } from '../../ui/tone.ts';
@@ -78,9 +79,11 @@ export function LimitText({ row }: { row: ProviderRow }): ReactNode {
       </>
     );
   }
+  // A host is written as it is; "outlook" is the key of a name.
+  const isNamed = providerName(row.provider) !== row.provider;
   return (
     <>
-      {message}
+      {isNamed ? message.replaceAll(row.provider, providerName(row.provider)) : message}
       {setting && <span className="block text-xs text-muted">Set by {sourceOf(setting)}.</span>}
     </>
   );

@@ -4,6 +4,7 @@ import { CirclePause, Layers } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Queue } from '../../../../sdk/src/api.ts';
 import { count, recipients } from '../../lib/numbers.ts';
+import { providerName, providerTitle } from '../../lib/providers.ts';
 import { useHasSomeProjects } from '../../ui/allowed.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -106,7 +107,7 @@ function QueueVerdict({ queue }: { queue: Queue }): ReactNode {
   if (first === undefined) return null;
   const title =
     suspended.length === 1
-      ? `Delivery to ${first.provider} is suspended`
+      ? `Delivery to ${providerName(first.provider)} is suspended`
       : `Delivery to ${suspended.length} providers is suspended`;
   return (
     <Verdict
@@ -205,7 +206,7 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
                   title={row.provider}
                   className="link block truncate md:max-w-64"
                 >
-                  {row.provider}
+                  {providerTitle(row.provider)}
                 </Link>
               ),
             },
