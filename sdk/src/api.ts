@@ -3502,7 +3502,11 @@ export type WebhookReplay = {
   until: string;
   /** Includes only deliveries with this status. */
   delivery_status: 'pending' | 'delivered' | 'failed' | null;
-  /** Number of deliveries in the period when the replay began. */
+  /** Includes only deliveries of this type of event. */
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'certificate.not_issued' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'doctor.red' | 'doctor.yellow' | 'webhook.test' | null;
+  /** Includes only deliveries whose last attempt got this HTTP status (`500`), a status of this class (`5xx`), or no response (`none`). */
+  code: string | null;
+  /** Number of matching deliveries when the replay began. */
   total: number;
   /** Number of deliveries queued so far. */
   queued: number;
@@ -3519,6 +3523,10 @@ export type WebhookReplayCreation = {
   until: string;
   /** Includes only deliveries with this status. */
   status?: 'pending' | 'delivered' | 'failed' | undefined;
+  /** Includes only deliveries of this type of event. */
+  type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'certificate.not_issued' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'doctor.red' | 'doctor.yellow' | 'webhook.test' | undefined;
+  /** Includes only deliveries whose last attempt got this HTTP status (`500`), a status of this class (`5xx`), or no response (`none`). */
+  code?: string | undefined;
 };
 
 export type WebhookSelection = {

@@ -3,6 +3,7 @@
  * (events/event-store.ts) and updated with each outcome (sending/webhook-queue-store.ts). replay-store.ts queues it
  * again; retention/retention-store.ts deletes it.
  */
+import type { EventType } from '../core/events.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
@@ -133,19 +134,39 @@ const rangeSql = (failed: boolean) => `
    and delivery.created_at < $7
    and ($8::text is null or delivery.status = $8) and ${failedSql(failed)}`;
 
+const MATCHES = `
+       ($10::text is null or delivery.type = $10)
+   and ($11::text is null or delivery.log -> -1 ->> 'status' like $11)
+   and (not $12::boolean or (delivery.log <> '[]' and delivery.log -> -1 ->> 'status' is null))`;
+
 const findRangeSql = (failed: boolean) => `
-select delivery.event_id as id ${rangeSql(failed)}
+select delivery.event_id as id ${rangeSql(failed)} and ${MATCHES}
  order by delivery.event_id
  limit $9`;
 
 const countRangeSql = (failed: boolean) => `
-select count(*)::int as count from (select ${rangeSql(failed)} limit $9) delivery`;
+select count(*)::int as covered, count(*) filter (where ${MATCHES})::int as matching
+  from (select delivery.type, delivery.log ${rangeSql(failed)} limit $9) delivery`;
+
+/** The type of the event that is delivered. */
+export type DeliveredType = EventType | 'webhook.test';
+
+/** The last response: an HTTP status, a class of them, or no response. */
+export type ResponseCode = { like: string } | 'none';
+
+/** Parses `500`, `5xx` or `none`. */
+export function parseResponseCode(text: string): ResponseCode | null {
+  if (text === 'none') return 'none';
+  return /^[1-5](?:\d\d|xx)$/.test(text) ? { like: text.replace('xx', '__') } : null;
+}
 
 export type DeliveryRange = {
   endpointId: string;
   since: Date;
   until: Date;
   status: DeliveryStatus | null;
+  type: DeliveredType | null;
+  code: ResponseCode | null;
 };
 
 /** Sorts by id, which is chronological except for differences between clocks. */
@@ -156,19 +177,34 @@ export async function findDeliveryIds(
 ): Promise<string[]> {
   const values = rangeValues(scope, range, after);
   const failed = range.status === 'failed';
-  const rows = await db.query<{ id: string }>(findRangeSql(failed), [...values, limit]);
+  const rows = await db.query<{ id: string }>(findRangeSql(failed), [
+    ...values,
+    limit,
+    ...matchValues(range),
+  ]);
   return rows.map((row) => row.id);
 }
 
+export type DeliveryCounts = {
+  /** Deliveries of the period and status, whatever their type and response. */
+  covered: number;
+  matching: number;
+};
+
+/** @param range.limit on the deliveries that are read */
 export async function countDeliveries(
   db: Queryable,
   scope: Scope,
   { limit, ...range }: DeliveryRange & { limit: number },
-): Promise<number> {
-  const values = rangeValues(scope, range, null);
-  const failed = range.status === 'failed';
-  const [row] = await db.query<{ count: number }>(countRangeSql(failed), [...values, limit]);
-  return row?.count ?? 0;
+): Promise<DeliveryCounts> {
+  const values = [...rangeValues(scope, range, null), limit, ...matchValues(range)];
+  const [row] = await db.query<DeliveryCounts>(countRangeSql(range.status === 'failed'), values);
+  return row ?? { covered: 0, matching: 0 };
+}
+
+function matchValues({ type, code }: DeliveryRange): unknown[] {
+  const like = code === null || code === 'none' ? null : code.like;
+  return [type, like, code === 'none'];
 }
 
 function rangeValues(scope: Scope, range: DeliveryRange, after: string | null): unknown[] {

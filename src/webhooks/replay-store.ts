@@ -10,7 +10,13 @@
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
-import { type DeliveryRange, type DeliveryStatus, findDeliveryIds } from './delivery-store.ts';
+import {
+  type DeliveredType,
+  type DeliveryRange,
+  type DeliveryStatus,
+  findDeliveryIds,
+  parseResponseCode,
+} from './delivery-store.ts';
 import { batchDelete } from '../database/expiry.ts';
 
 // Lock order: the queue row first, then the delivery, as in sending/webhook-queue-store.ts.
@@ -72,6 +78,9 @@ export type WebhookReplay = {
   /** Exclusive. Never later than the request. */
   until: Date;
   deliveryStatus: DeliveryStatus | null;
+  type: DeliveredType | null;
+  /** As in the API. */
+  code: string | null;
   /** `canceled` when the endpoint was disabled or deleted. */
   status: ReplayStatus;
   total: number;
@@ -81,22 +90,25 @@ export type WebhookReplay = {
 };
 
 const COLUMNS = `id, endpoint_id as "endpointId", since, until, delivery_status as "deliveryStatus",
-       status, total, queued, created_at as "createdAt", completed_at as "completedAt"`;
+       event_type as type, response_code as code, status, total, queued, created_at as "createdAt", completed_at as "completedAt"`;
 
 const CREATE = `
 insert into webhook_replays (project_id, environment, endpoint_id, id, since, until,
-                             delivery_status, status, total, stepped_at, created_at)
-values ($1, $2, $3, $4, $5, least($6, app_now()), $7, 'running', $8, app_now(), app_now())
+                             delivery_status, status, total, event_type, response_code, stepped_at,
+                             created_at)
+values ($1, $2, $3, $4, $5, least($6, app_now()), $7, 'running', $8, $9, $10, app_now(), app_now())
 on conflict (endpoint_id) where status = 'running' do nothing
 returning ${COLUMNS}`;
+
+export type NewReplay = Omit<DeliveryRange, 'code'> & { code: string | null; total: number };
 
 /** Starts a replay. Returns null while another replay of the endpoint runs. */
 export async function createReplay(
   db: Queryable,
   scope: Scope,
-  { endpointId, since, until, status, total }: DeliveryRange & { total: number },
+  { endpointId, since, until, status, type, code, total }: NewReplay,
 ): Promise<WebhookReplay | null> {
-  const values = [endpointId, newId(), since, until, status, total];
+  const values = [endpointId, newId(), since, until, status, total, type, code];
   const [row] = await db.query<WebhookReplay>(CREATE, [
     scope.projectId,
     scope.environment,
@@ -142,7 +154,8 @@ const FIND_RUNNING = `
 select webhook_replays.project_id as "projectId", webhook_replays.environment,
        webhook_replays.after_event as "afterEvent", webhook_replays.id,
        webhook_replays.endpoint_id as "endpointId", webhook_replays.since, webhook_replays.until,
-       webhook_replays.delivery_status as "deliveryStatus",
+       webhook_replays.delivery_status as "deliveryStatus", webhook_replays.event_type as type,
+       webhook_replays.response_code as code,
        coalesce(webhook_endpoints.status = 'enabled', false) as "isOpen",
        ${DUE_MAX} - (select count(*)::int from (
           select from webhook_queue
@@ -157,7 +170,10 @@ select webhook_replays.project_id as "projectId", webhook_replays.environment,
  limit ${ADVANCED_MAX}`;
 
 type RunningReplay = Scope &
-  Pick<WebhookReplay, 'id' | 'endpointId' | 'since' | 'until' | 'deliveryStatus'> & {
+  Pick<
+    WebhookReplay,
+    'id' | 'endpointId' | 'since' | 'until' | 'deliveryStatus' | 'type' | 'code'
+  > & {
     afterEvent: string | null;
     isOpen: boolean;
     capacity: number;
@@ -201,8 +217,18 @@ ${replaySql(' and exists (select from stepped)', '$6::uuid is null')}`;
 
 async function queueStep(db: Queryable, running: RunningReplay): Promise<boolean> {
   const { projectId, endpointId, id, afterEvent, deliveryStatus: status, capacity } = running;
-  const { since, until } = running;
-  const range = { endpointId, since, until, status, after: afterEvent, limit: capacity };
+  const { since, until, type } = running;
+  const code = running.code === null ? null : parseResponseCode(running.code);
+  const range = {
+    endpointId,
+    since,
+    until,
+    status,
+    type,
+    code,
+    after: afterEvent,
+    limit: capacity,
+  };
   const ids = await findDeliveryIds(db, running, range);
   const last = ids.at(-1);
   if (last === undefined) {

@@ -12,6 +12,7 @@ import type { Queryable } from '../database/database.ts';
 import {
   countDeliveries,
   type DeliveryRange,
+  parseResponseCode,
   type WebhookDeliveryDetail,
 } from './delivery-store.ts';
 import * as endpoints from './endpoint-store.ts';
@@ -75,19 +76,22 @@ export async function replaySelected(
   return { queued: await replayDeliveries(db, scope, { endpointId, ids }) };
 }
 
-export type ReplayRange = Omit<DeliveryRange, 'endpointId'>;
+/** `code` as in the API. */
+export type ReplayRange = Omit<DeliveryRange, 'endpointId' | 'code'> & { code: string | null };
 
 export async function startReplay(
   db: Queryable,
   scope: Scope,
-  range: DeliveryRange,
+  range: ReplayRange & { endpointId: string },
 ): Promise<WebhookReplay | Refusal> {
   const { endpointId } = range;
   const endpoint = await findReplayable(db, scope, endpointId);
   if (isRefusal(endpoint)) return endpoint;
   if (range.until <= range.since) return refuseUntil('must be after since');
-  const total = await countDeliveries(db, scope, { ...range, limit: REPLAY_MAX + 1 });
-  if (total > REPLAY_MAX) {
+  const code = range.code === null ? null : parseResponseCode(range.code);
+  const counted = { ...range, code, limit: REPLAY_MAX + 1 };
+  const { covered, matching: total } = await countDeliveries(db, scope, counted);
+  if (covered > REPLAY_MAX) {
     return refuseUntil(`covers more than ${REPLAY_MAX} deliveries; replay shorter periods`);
   }
   await enableIfDisabled(db, scope, endpoint);
@@ -98,8 +102,11 @@ export async function startReplay(
 }
 
 /** Compares `until` with `<=`, because a running replay ends at the time of its request at the latest. */
-function isSameRange(running: WebhookReplay, { since, until, status }: ReplayRange): boolean {
+function isSameRange(running: WebhookReplay, range: ReplayRange): boolean {
+  const { since, until, status, type, code } = range;
   return (
+    running.type === type &&
+    running.code === code &&
     running.since.getTime() === since.getTime() &&
     running.until <= until &&
     running.deliveryStatus === status

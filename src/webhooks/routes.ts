@@ -217,7 +217,8 @@ function registerReplays(app: App, services: HttpServices): void {
     schema: {
       summary: 'Replay the deliveries of a period',
       description:
-        'Replays up to 50,000 deliveries, oldest first. A webhook has one replay at a time. Deliveries ' +
+        'Replays the deliveries of a period, or those with a status, a type of event or a response, oldest first. ' +
+        'The period may have up to 50,000 deliveries. A webhook has one replay at a time. Deliveries ' +
         'are queued in steps: at most 500 are due at a time, so that new events do not wait for all of ' +
         'them. Only stored deliveries of this webhook are included, not events that occurred while it ' +
         `was disabled. ${ENABLES}`,
@@ -228,12 +229,12 @@ function registerReplays(app: App, services: HttpServices): void {
       response: { 202: webhookReplay, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const { since, until, status = null } = request.body;
+      const { since, until, status = null, type = null, code = null } = request.body;
       const { id } = request.params;
       const found = await webhooks.get(callerOf(request), id);
       if (isRefusal(found)) return refuse(reply, found);
       if (!(await countTowardsLimit(services, request, reply, 'webhooks'))) return reply;
-      const range = { since: new Date(since), until: new Date(until), status };
+      const range = { since: new Date(since), until: new Date(until), status, type, code };
       const replay = await webhooks.replayRange(callerOf(request), id, range);
       if (isRefusal(replay)) return refuse(reply, replay);
       return reply.code(202).send(replayToWire(replay));

@@ -177,11 +177,22 @@ export const deliveryParams = z.object({
 const instant = (description: string) =>
   z.iso.datetime({ offset: true }).meta({ description, examples: ['2026-11-21T08:00:00Z'] });
 
+const replayedType = z.enum([...EVENT_TYPES, 'webhook.test']);
+const replayedCode = z
+  .string()
+  .regex(/^(none|[1-5](\d\d|xx))$/, 'must be a status such as 500, a class such as 5xx, or none')
+  .meta({ examples: ['5xx'] });
+const REPLAYED_CODE =
+  'Includes only deliveries whose last attempt got this HTTP status (`500`), a status of this class (`5xx`), or no ' +
+  'response (`none`).';
+
 export const webhookReplayRequest = z
   .strictObject({
     since: instant('Start of the period. It includes events of this time.'),
     until: instant('End of the period, at most the current time. It excludes events of this time.'),
     status: deliveryStatus.optional().describe('Includes only deliveries with this status.'),
+    type: replayedType.optional().describe('Includes only deliveries of this type of event.'),
+    code: replayedCode.optional().describe(REPLAYED_CODE),
   })
   .meta({ id: 'WebhookReplayCreation' });
 
@@ -205,7 +216,9 @@ export const webhookReplay = z
     delivery_status: deliveryStatus
       .nullable()
       .describe('Includes only deliveries with this status.'),
-    total: doc(z.int().min(0), 'Number of deliveries in the period when the replay began.', 1200),
+    type: replayedType.nullable().describe('Includes only deliveries of this type of event.'),
+    code: replayedCode.nullable().describe(REPLAYED_CODE),
+    total: doc(z.int().min(0), 'Number of matching deliveries when the replay began.', 1200),
     queued: doc(z.int().min(0), 'Number of deliveries queued so far.', 400),
     created_at: time('Start of the replay.'),
     completed_at: time('End of the replay, or null while it runs.').nullable(),

@@ -108,6 +108,8 @@ export function replayToWire(replay: WebhookReplay) {
     since: replay.since.toISOString(),
     until: replay.until.toISOString(),
     delivery_status: replay.deliveryStatus,
+    type: replay.type,
+    code: replay.code,
     total: replay.total,
     queued: replay.queued,
     created_at: replay.createdAt.toISOString(),

@@ -168,5 +168,43 @@ test('a test sends an example of the chosen type, which is not in the event stre
   await service.request('POST', `${webhook.path}/deliveries/${body.id}/replay`);
   await receiver.waitForCount(2);
   assert.deepEqual(receiver.received[1]!.event, received!.event, 'a replay has the same bytes');
-  assert.equal((await sendTest({ type: 'domain.verified' })).status, 422);
+  assert.equal((await sendTest({ type: 'webhook.disabled' })).status, 422);
+});
+
+test('all matches of a filter are replayed by one request, which says how far it is', async () => {
+  await using receiver = await startReceiver();
+  await using webhook = await registered(receiver, { events: ['email.queued', 'email.delivered'] });
+  const since = new Date(Date.now() - 60_000).toISOString();
+  const sent = [await service.send({}), await service.send({})];
+  await Promise.all(sent.map((id) => service.waitForStatus(id, 'delivered')));
+  const delivered = async (type: string): Promise<number> =>
+    (await get(`${webhook.path}/deliveries?status=delivered&type=${type}`)).data.length;
+  await waitFor(
+    async () => (await delivered('email.queued')) + (await delivered('email.delivered')) === 4,
+    { what: 'the deliveries' },
+  );
+  const replay = async (filter: object) => {
+    const body = { since, until: new Date(Date.now() + 60_000).toISOString(), ...filter };
+    return service.request('POST', `${webhook.path}/replay`, { body });
+  };
+  const ended = async ({ status, text, body }: Awaited<ReturnType<typeof replay>>) => {
+    assert.equal(status, 202, text);
+    return waitFor(
+      async () => {
+        const found = await get(`${webhook.path}/replays/${body.id}`);
+        return found.status === 'completed' && found;
+      },
+      { what: 'the end of the replay' },
+    );
+  };
+  const received = receiver.received.length;
+  const all = await ended(await replay({ type: 'email.delivered', code: '2xx' }));
+  assert.deepEqual([all.type, all.code, all.total, all.queued], ['email.delivered', '2xx', 2, 2]);
+  await waitFor(async () => receiver.received.length === received + 2, { what: 'the replays' });
+  const again = receiver.received.slice(received);
+  assert.ok(again.every(({ event }) => event.type === 'email.delivered'));
+  const none = await ended(await replay({ code: 'none' }));
+  assert.deepEqual([none.total, none.queued], [0, 0]);
+  assert.equal((await replay({ code: 'many' })).status, 422);
+  assert.equal((await replay({ type: 'moon' })).status, 422);
 });

@@ -107,7 +107,8 @@ async function useDeliveries({ db, sender, endpointId, someEmailId }: Stage): Pr
 
 async function useDeliveryRange({ db, sender, endpointId }: Stage): Promise<void> {
   for (const status of [null, 'failed'] as const) {
-    const range = { endpointId, ...lastWeek(), status, limit: 100 };
+    const matches = { type: 'email.bounced', code: { like: '5__' } } as const;
+    const range = { endpointId, ...lastWeek(), status, ...matches, limit: 100 };
     await deliveries.findDeliveryIds(db, sender, { ...range, after: newId() });
     await deliveries.countDeliveries(db, sender, range);
   }
@@ -120,7 +121,8 @@ function lastWeek(): { since: Date; until: Date } {
 /** Begins a replay of a range, continues it once, and ends it by a disabled endpoint or at its end. */
 async function useReplays({ db, sender, endpointId, deadEndpointId }: Stage): Promise<void> {
   for (const id of [endpointId, deadEndpointId]) {
-    const range = { endpointId: id, ...lastWeek(), status: null, total: 100 };
+    const any = { status: null, type: null, code: null };
+    const range = { endpointId: id, ...lastWeek(), ...any, total: 100 };
     const replay = await replays.createReplay(db, sender, range);
     await replays.findRunningReplay(db, sender, id);
     await replays.findReplay(db, sender, { endpointId: id, id: replay?.id ?? newId() });

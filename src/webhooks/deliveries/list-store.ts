@@ -18,11 +18,9 @@ import {
   type DeliveryStatus,
   ID_MARGIN_MS,
   QUEUE_JOIN,
+  type ResponseCode,
   type WebhookDelivery,
 } from '../delivery-store.ts';
-
-/** The last response: an HTTP status, a class of them, or no response. */
-export type ResponseCode = { like: string } | 'none';
 
 export type DeliveryFilter = {
   status: DeliveryStatus | null;

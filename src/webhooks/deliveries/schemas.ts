@@ -4,21 +4,15 @@ import { EVENT_TYPES } from '../../core/events.ts';
 import { doc, idSchema, listQuery, parsed, shown, time } from '../../http/schemas.ts';
 import { addressKey, parseAddress } from '../../mail/address.ts';
 import { isId } from '../../database/ids.ts';
+import { parseResponseCode } from '../delivery-store.ts';
 import { SAMPLE_TYPES } from '../sample-events.ts';
 import { deliveryStatus, responseError, responseStatus } from '../schemas.ts';
-import type { ResponseCode } from './list-store.ts';
 
 const instant = (description: string, example: string) =>
   z.iso.datetime({ offset: true }).meta({ description, examples: [example] });
 
 const SINCE = '2026-11-21T08:00:00Z';
 const UNTIL = '2026-11-21T09:00:00Z';
-
-/** `500`, `5xx` or `none`. */
-function parseCode(text: string): ResponseCode | null {
-  if (text === 'none') return 'none';
-  return /^[1-5](?:\d\d|xx)$/.test(text) ? { like: text.replace('xx', '__') } : null;
-}
 
 export const webhookDeliveryQuery = listQuery({
   status: deliveryStatus.optional(),
@@ -27,7 +21,10 @@ export const webhookDeliveryQuery = listQuery({
     'Returns only deliveries of this type of event.',
   ),
   code: doc(
-    parsed(parseCode, 'must be a status such as 500, a class such as 5xx, or none').optional(),
+    parsed(
+      parseResponseCode,
+      'must be a status such as 500, a class such as 5xx, or none',
+    ).optional(),
     'Returns only deliveries whose last attempt got this HTTP status (`500`), a status of this class (`5xx`), ' +
       'or no response (`none`).',
     '500',

@@ -18,6 +18,7 @@ import { DeliveryDrawer } from './delivery.tsx';
 import { FilterBar } from './filter-bar.tsx';
 import { isFiltered, queryOf } from './delivery-filter.ts';
 import { DeliveryTable } from './delivery-table.tsx';
+import { ReplayMatches } from './replay-matches.tsx';
 import { useAction } from './use-action.ts';
 
 const ROUTE = '/$project/$environment/webhooks/$id';
@@ -69,6 +70,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
               rows={list.rows}
               onChange={setSelected}
             />
+            <ReplayMatches webhook={webhook} search={search} isOffered={list.rows.length > 0} />
             <Rows
               list={list}
               {...{ selected, setSelected, show }}

@@ -76,8 +76,7 @@ type RowsProps = ListProps & {
 
 function Rows(props: RowsProps): ReactNode {
   const { rows: all, place, openId, q, isBehind, catchUp, trim, onEnd, isLoading } = props;
-  const { scope } = useApi();
-  const { to, rowPx, Row: Cells } = PLACES[place];
+  const { rowPx } = PLACES[place];
   const may = useMay();
   const isCancelable = place === 'emails' && statusOf(q) === 'scheduled' && may('cancelEmails');
   const frame = useRef<HTMLDivElement>(null);
@@ -137,16 +136,11 @@ function Rows(props: RowsProps): ReactNode {
                     {selection.column.cell(email)}
                   </span>
                 )}
-                <Link
-                  to={`${to}/$id`}
-                  params={{ ...scope, id: email.id }}
-                  search={searchOf(place, q)}
-                  preload={false}
-                  data-row={index}
-                  className={`flex h-full min-w-0 grow items-center gap-3 border-b border-line px-(--page-x) text-sm hover:bg-hover ${email.id === openId ? 'bg-chosen' : ''} ${index === marked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
-                >
-                  <Cells email={email} />
-                </Link>
+                <RowLink
+                  {...{ email, place, q, index }}
+                  isOpen={email.id === openId}
+                  isMarked={index === marked}
+                />
               </li>
             );
           })}
@@ -154,6 +148,31 @@ function Rows(props: RowsProps): ReactNode {
         {isLoading && <RowsSkeleton rows={3} />}
       </div>
     </div>
+  );
+}
+
+function RowLink(props: {
+  email: EmailSummary;
+  place: Place;
+  q: string;
+  index: number;
+  isOpen: boolean;
+  isMarked: boolean;
+}): ReactNode {
+  const { email, place, q, index, isOpen, isMarked } = props;
+  const { scope } = useApi();
+  const { to, Row: Cells } = PLACES[place];
+  return (
+    <Link
+      to={`${to}/$id`}
+      params={{ ...scope, id: email.id }}
+      search={searchOf(place, q)}
+      preload={false}
+      data-row={index}
+      className={`flex h-full min-w-0 grow items-center gap-3 border-b border-line px-(--page-x) text-sm hover:bg-hover ${isOpen ? 'bg-chosen' : ''} ${isMarked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
+    >
+      <Cells email={email} />
+    </Link>
   );
 }
 
