@@ -7,11 +7,13 @@ import { newId } from '../../database/ids.ts';
 import { type EmailFilter, listEmails, NO_FILTER } from './email-list-store.ts';
 import {
   BLOCK_EMAILS,
+  findBlockSteps,
   makeSearchBlocks,
   PLAIN_BLOCKS,
   removeOldBlocks,
   SETTLED_AFTER_MS,
 } from './search-blocks-store.ts';
+import { termsOf } from './search-terms.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -120,6 +122,26 @@ test('a search reads only blocks with all terms, and none of another project', a
   // The changed email is in a block without the terms, which the search does not read.
   await db.query(`update emails set subject = 'Order HB-20-X' where id = $1`, [ids[2]]);
   assert.deepEqual(await found(sender, ids, { words: ['hb-20-x'] }), [20]);
+});
+
+test('a word of every block is searched without the index, and a rare one with it', async () => {
+  const sender = await newSender(db);
+  const ids = await send(sender, 2 * PLAIN + 2 * BLOCK_EMAILS);
+  await makeBlocks();
+  const stepsFor = async (word: string): Promise<string[]> => {
+    const wanted = {
+      terms: termsOf(sender, [word]),
+      range: { olderThan: null, newerThan: null },
+      order: 'desc',
+    } as const;
+    const kinds = [];
+    for await (const step of findBlockSteps(db, sender, wanted)) kinds.push(step.kind);
+    return kinds;
+  };
+  assert.deepEqual(await stepsFor('company'), ['scan']);
+  assert.ok((await stepsFor('person-4@')).includes('blocks'));
+  const all = await found(sender, ids, { words: ['company'] });
+  assert.deepEqual(all, ids.map((_, index) => index).toReversed());
 });
 
 test('blocks of removed emails are removed', async () => {
