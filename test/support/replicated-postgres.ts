@@ -41,6 +41,8 @@ export type ReplicatedPair = AsyncDisposable & {
   url: string;
   /** Stops replication of later commits, like a network failure between the servers. */
   cutReplication(): Promise<void>;
+  /** Ends the failure: the standby receives what it lacks, and the commits that wait for it end. */
+  resumeReplication(): void;
   /** Promotes the standby. Resolves once it accepts writes. */
   promoteStandby(): Promise<void>;
 };
@@ -86,13 +88,18 @@ export async function startReplicatedPair(options: {
   }
   const hosts = [primary, standby].map(({ port }) => `127.0.0.1:${port}`).join(',');
   const things = stack.move();
+  let senderPid = NaN;
   return {
     primary,
     standby,
     url: `postgres://${SUPERUSER}@${hosts}/${SUPERUSER}`,
     async cutReplication() {
       const [sender] = await primary.query('select pid from pg_stat_replication');
-      process.kill(sender!['pid'] as number, 'SIGSTOP');
+      senderPid = sender!['pid'] as number;
+      process.kill(senderPid, 'SIGSTOP');
+    },
+    resumeReplication() {
+      process.kill(senderPid, 'SIGCONT');
     },
     async promoteStandby() {
       await standby.query('select pg_promote(wait => true, wait_seconds => 60)');

@@ -45,7 +45,6 @@ export async function setUplinkDown(db: Queryable, id: string, isDown: boolean):
   await db.query('update nodes set uplink_down = $2 where id = $1', [id, isDown]);
 }
 
-/** @property instance the node of the worker */
 /**
  * Resolves when a commit of this session is as durable as one of a heartbeat. It waits for a synchronous standby that
  * is gone, and fails on a full disk, while reads go on: then silent workers may be alive.
@@ -55,6 +54,7 @@ export async function commitAsHeartbeat(db: Queryable): Promise<void> {
   await db.query(`select pg_logical_emit_message(true, 'letterhaus', 'alive')`);
 }
 
+/** @property instance the node of the worker */
 export type WatchedWorker = { id: string; instance: string; beat: number };
 
 export function listWorkers(db: Queryable): Promise<WatchedWorker[]> {
