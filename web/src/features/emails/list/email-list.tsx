@@ -9,7 +9,7 @@ import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
 import { statusOf } from './email-search.ts';
 import { useMay } from '../../../ui/allowed.tsx';
-import { useSelection } from '../../../ui/bulk.tsx';
+import { type Selection, useSelection } from '../../../ui/bulk.tsx';
 import { CancelMany } from './cancel-many.tsx';
 import { useShortcuts } from '../../../lib/keys.ts';
 import { Button } from '../../../ui/button.tsx';
@@ -77,8 +77,6 @@ type RowsProps = ListProps & {
 function Rows(props: RowsProps): ReactNode {
   const { rows: all, place, openId, q, isBehind, catchUp, trim, onEnd, isLoading } = props;
   const { rowPx } = PLACES[place];
-  const may = useMay();
-  const isCancelable = place === 'emails' && statusOf(q) === 'scheduled' && may('cancelEmails');
   const frame = useRef<HTMLDivElement>(null);
   const { rows, hiddenCount, isAtTop, showHidden } = useHiddenRows(all, { frame, rowPx });
   useEffect(() => {
@@ -92,11 +90,7 @@ function Rows(props: RowsProps): ReactNode {
     overscan: 12,
     getItemKey: (index) => rows[index]?.id ?? index,
   });
-  const selection = useSelection({
-    rows,
-    keyOf: ({ id }) => id,
-    nameOf: ({ to: [first = ''], subject }) => `${first}, ${subject}`,
-  });
+  const selection = useCancelable(rows, { place, q });
   const visible = list.getVirtualItems();
   const lastVisible = visible.at(-1)?.index ?? 0;
   useEffect(() => {
@@ -111,7 +105,7 @@ function Rows(props: RowsProps): ReactNode {
   });
   return (
     <div className="relative flex min-h-0 grow flex-col">
-      {isCancelable && <CancelMany selection={selection} q={q} />}
+      {selection && <CancelMany selection={selection} q={q} />}
       {(hiddenCount > 0 || (isBehind && !isAtTop)) && (
         <Button
           look="primary"
@@ -131,7 +125,7 @@ function Rows(props: RowsProps): ReactNode {
                 className="absolute inset-x-0 flex"
                 style={{ top: start, height: rowPx }}
               >
-                {isCancelable && (
+                {selection && (
                   <span className="flex items-center border-b border-line pl-(--page-x)">
                     {selection.column.cell(email)}
                   </span>
@@ -149,6 +143,21 @@ function Rows(props: RowsProps): ReactNode {
       </div>
     </div>
   );
+}
+
+/** Returns the choice of scheduled emails, or null where none are canceled. */
+function useCancelable(
+  rows: readonly EmailSummary[],
+  { place, q }: { place: Place; q: string },
+): Selection<EmailSummary> | null {
+  const may = useMay();
+  const selection = useSelection({
+    rows,
+    keyOf: ({ id }) => id,
+    nameOf: ({ to: [first = ''], subject }) => `${first}, ${subject}`,
+  });
+  const isOffered = place === 'emails' && statusOf(q) === 'scheduled' && may('cancelEmails');
+  return isOffered ? selection : null;
 }
 
 function RowLink(props: {
