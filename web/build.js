@@ -72,7 +72,8 @@ async function noteFontLicence() {
 /** @param {string} path */
 async function compress(path) {
   const content = await readFile(path);
-  const params = { [constants.BROTLI_PARAM_QUALITY]: 9 };
+  // Half a second of work more than 9, and 5 % less to load; 11 takes another second for 2 %.
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 10 };
   const [br, gz] = await Promise.all([
     promisify(brotliCompress)(content, { params }),
     promisify(gzip)(content, { level: 9 }),

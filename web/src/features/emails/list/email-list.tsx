@@ -4,14 +4,14 @@
  */
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
+import { lazy, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
 import { statusOf } from './email-search.ts';
 import { useMay } from '../../../ui/allowed.tsx';
 import { type Selection, useSelection } from '../../../ui/bulk.tsx';
-import { CancelMany } from './cancel-many.tsx';
 import { useShortcuts } from '../../../lib/keys.ts';
+import { importWhenOnline } from '../../../lib/lazy-import.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { StatusBadge } from '../../../ui/status.tsx';
@@ -62,6 +62,12 @@ export function EmailList({ place, q, openId }: ListProps): ReactNode {
   );
 }
 
+/** Loaded where scheduled emails are listed. */
+const CancelMany = lazy(async () => {
+  const part = await importWhenOnline(() => import('./cancel-many.tsx'));
+  return { default: part.CancelMany };
+});
+
 type RowsProps = ListProps & {
   rows: readonly EmailSummary[];
   /** There are more new emails than the list has read. */
@@ -105,7 +111,11 @@ function Rows(props: RowsProps): ReactNode {
   });
   return (
     <div className="relative flex min-h-0 grow flex-col">
-      {selection && <CancelMany selection={selection} q={q} />}
+      {selection && (
+        <Suspense>
+          <CancelMany selection={selection} q={q} />
+        </Suspense>
+      )}
       {(hiddenCount > 0 || (isBehind && !isAtTop)) && (
         <Button
           look="primary"

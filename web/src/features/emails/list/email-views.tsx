@@ -7,18 +7,20 @@ import { lazy, type ReactNode, Suspense, useState } from 'react';
 import type { View } from '../../../../../sdk/src/api.ts';
 import { useReload } from '../../../api/list.ts';
 import { useApi } from '../../../api/scope.ts';
-import { ActionForm } from '../../../ui/action-form.tsx';
 import { buttonLook } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
-import { Field, textOf } from '../../../ui/field.tsx';
 import { MENU_ITEM, MENU_POPUP } from '../../../ui/more-menu.tsx';
 import { useOfferUndo } from '../../../ui/undo.tsx';
 import { importWhenOnline } from '../../../lib/lazy-import.ts';
 
-/** Loaded when it opens. */
+/** Loaded when they open. */
 const EmailExport = lazy(async () => {
   const form = await importWhenOnline(() => import('./email-export.tsx'));
   return { default: form.EmailExport };
+});
+const SaveView = lazy(async () => {
+  const form = await importWhenOnline(() => import('./save-view.tsx'));
+  return { default: form.SaveView };
 });
 
 export function EmailViews({ q }: { q: string }): ReactNode {
@@ -75,7 +77,9 @@ export function EmailViews({ q }: { q: string }): ReactNode {
         </Menu.Portal>
       </Menu.Root>
       <Dialog isOpen={open === 'save'} onClose={close} title="Save this search">
-        <SaveForm q={q} onDone={close} />
+        <Suspense>
+          <SaveView q={q} onDone={close} />
+        </Suspense>
       </Dialog>
       <Dialog isOpen={open === 'export'} onClose={close} title="Download as CSV">
         <Suspense>
@@ -101,30 +105,4 @@ function useRemoval(): (view: View) => Promise<void> {
       },
     });
   };
-}
-
-function SaveForm({ q, onDone }: { q: string; onDone: () => void }): ReactNode {
-  const api = useApi();
-  const reload = useReload();
-  const save = async (form: FormData): Promise<void> => {
-    await api.call('saveView', { body: { name: textOf(form, 'name'), q } });
-    await reload('listViews');
-    onDone();
-  };
-  return (
-    <ActionForm action="Save" send={save}>
-      <p>
-        Saves <span className="font-mono text-xs break-all">{q}</span> as a view, for you in this
-        project.
-      </p>
-      <Field
-        label="Name"
-        name="name"
-        maxLength={80}
-        autoComplete="off"
-        hint="A view with the same name is replaced."
-        required
-      />
-    </ActionForm>
-  );
 }
