@@ -18,7 +18,7 @@ import {
 } from '../delivery/queue-control/change-store.ts';
 import { claimOldest } from '../delivery/queue/claim-store.ts';
 import { RECIPIENTS } from '../delivery/queue/queue-store.ts';
-import { cancelEmail, rescheduleEmail } from './schedule-store.ts';
+import { cancelEmail, cancelIfAhead, rescheduleEmail } from './schedule-store.ts';
 import { SettleStore } from '../settle/settle-store.ts';
 import { DAY_MS } from '../lib/units.ts';
 
@@ -127,6 +127,20 @@ test('a canceled email has ended, with one event that names its canceled recipie
   });
   assert.deepEqual(await cancel(email), { canceled: 0, sending: 0, inDoubt: 0 });
   await checked(email);
+});
+
+test('a cancel of what is ahead leaves an email whose time has come, also one that was deferred', async () => {
+  const [ahead, due, deferred] = [await accepted(), await accepted(), await accepted()];
+  for (const email of [ahead, due]) await move(email, fromNow(DAY_MS));
+  assert.equal((await move(due, fromNow(-DAY_MS)))?.kind, 'moved');
+  await db.query(`update recipients set status = 'deferred', attempts = 1 where email_id = $1`, [
+    deferred.id,
+  ]);
+  assert.equal((await cancelIfAhead(db, refOf(ahead)))?.canceled, 1);
+  for (const email of [due, deferred]) {
+    assert.equal(await cancelIfAhead(db, refOf(email)), null);
+    assert.equal((await checked(email)).open, 1);
+  }
 });
 
 test('of two concurrent cancels one succeeds, with one event', async () => {

@@ -18,12 +18,15 @@ import { COUNT_CANCELED } from '../stats/stats-store.ts';
 
 /** $4 and $5 are the key and the domain that the caller is restricted to. */
 const LOCK = `
-select scheduled_at as "scheduledAt" from emails
+select scheduled_at as "scheduledAt", coalesce(scheduled_at > app_now(), false) as "isAhead" from emails
  where project_id = $1 and environment = $2 and id = $3 and ($4::uuid is null or key_id = $4)
    and ($5::text is null or right(from_address, length($5) + 1) = '@' || $5)
    for update`;
 
 type Scheduled = { id: string; scheduledAt: Date | null };
+
+/** `isAhead`: its scheduled time has not come, so no recipient was attempted. */
+type Locked = Scheduled & { isAhead: boolean };
 
 /** Changes with the scheduled time, which is all that a request can replace. */
 export function tagOfEmail({ id, scheduledAt }: Scheduled): string {
@@ -31,10 +34,10 @@ export function tagOfEmail({ id, scheduledAt }: Scheduled): string {
 }
 
 /** Locks first, so that the next statement sees changes that committed while this one waited. */
-async function lockEmail(tx: Queryable, ref: EmailRef): Promise<Scheduled | null> {
+async function lockEmail(tx: Queryable, ref: EmailRef): Promise<Locked | null> {
   const { projectId, environment, id, keyId, domain } = ref;
   const values = [projectId, environment, id, keyId, domain];
-  const [row] = await tx.query<Pick<Scheduled, 'scheduledAt'>>(LOCK, values);
+  const [row] = await tx.query<Omit<Locked, 'id'>>(LOCK, values);
   return row === undefined ? null : { id, ...row };
 }
 
@@ -104,13 +107,34 @@ export type UncancelableCounts = { sending: number; inDoubt: number };
 /** Nothing was changed unless `canceled` is positive. */
 export type Cancellation = UncancelableCounts & { canceled: number };
 
+/**
+ * Cancels the free recipients of an email.
+ * @returns null when the email does not exist for the caller
+ */
 export function cancelEmail(
   db: Pick<Database, 'transaction'>,
   ref: EmailRef,
 ): Promise<Cancellation | null> {
+  return cancelLocked(db, ref, () => true);
+}
+
+/** Does the same, but leaves an email whose scheduled time has come meanwhile: it may be deferred or half delivered. */
+export function cancelIfAhead(
+  db: Pick<Database, 'transaction'>,
+  ref: EmailRef,
+): Promise<Cancellation | null> {
+  return cancelLocked(db, ref, ({ isAhead }) => isAhead);
+}
+
+function cancelLocked(
+  db: Pick<Database, 'transaction'>,
+  ref: EmailRef,
+  isWanted: (email: Locked) => boolean,
+): Promise<Cancellation | null> {
   const { projectId, environment, id } = ref;
   return db.transaction(async (tx) => {
-    if ((await lockEmail(tx, ref)) === null) return null;
+    const locked = await lockEmail(tx, ref);
+    if (locked === null || !isWanted(locked)) return null;
     const values = [projectId, environment, id, newId()];
     const [row] = await tx.query<Cancellation>(CANCEL, values);
     return row ?? null;

@@ -326,6 +326,11 @@ test('a cancellation without exactly one selection, or of another status, is ref
     assertFailure(await cancelMany(body), 422, 'validation_error', /exactly one|Too small|must/);
   }
   assertFailure(await cancelMany({ q: 'status:queued' }), 422, 'validation_error', /scheduled/);
+  assertFailure(await cancelMany({ all: true, from: 'x' }), 422, 'validation_error', /^from: /);
+  // Nothing typed selects nothing: only `all` says that all are meant.
+  for (const q of [' ', '""', ' " " ']) {
+    assertFailure(await cancelMany({ q }), 422, 'validation_error', /^q: is blank/);
+  }
   assertFailure(await cancelMany({ q: 'moon:a' }), 422, 'validation_error', /not an operator/);
   assert.equal(await statusOf(kept), 'scheduled');
   assert.ok((await cancelMany({ all: true })).body.canceled > 0);

@@ -9,7 +9,7 @@ import type { Database } from '../../database/database.ts';
 import type { Page } from '../../database/page.ts';
 import { findEmail, type EmailRef } from '../email-store.ts';
 import { type EmailFilter, listEmails } from '../list/email-list-store.ts';
-import { cancelEmail } from '../schedule-store.ts';
+import { cancelIfAhead } from '../schedule-store.ts';
 
 /** Emails that one read of the list returns. */
 const PAGE_EMAILS = 100;
@@ -71,7 +71,7 @@ export async function cancelMatches(
   return { ...sum, next: page.after };
 }
 
-/** A worker may have leased the email since it was read. */
+/** Since it was read, its time may have come, and a worker may have leased it, or deferred it. */
 async function isCanceled(db: Database, ref: EmailRef): Promise<boolean> {
-  return ((await cancelEmail(db, ref))?.canceled ?? 0) > 0;
+  return ((await cancelIfAhead(db, ref))?.canceled ?? 0) > 0;
 }

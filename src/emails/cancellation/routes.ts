@@ -36,6 +36,7 @@ export function registerCancellationRoute(app: App, services: HttpServices): voi
       if ([ids, q, all].filter((one) => one !== undefined).length !== 1) {
         return refuse(reply, ONE_SELECTION);
       }
+      if (from !== null && !isId(from)) return refuse(reply, NO_POSITION);
       const caller = callerOf(request);
       const keyId = ownKeyOf(caller);
       const untilMs = world.monotonicMs() + REQUEST_BUDGET_MS;
@@ -61,6 +62,10 @@ const ONE_SELECTION: Refusal = {
   message: 'Select emails with ids, q or all: exactly one of them.',
 };
 
+const NO_POSITION = refuseFields([
+  { field: 'from', message: 'must be the next of the previous response' },
+]);
+
 const NOT_SCHEDULED = refuseFields([
   {
     field: 'q',
@@ -85,6 +90,7 @@ const cancellationRequest = z
         .min(1)
         .max(SEARCH_MAX)
         .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
+        .refine((text) => /[^\s"]/.test(text), 'is blank and would select all; for that, use all')
         .optional(),
       'Search text, as in the list of emails.',
       'tag:campaign:spring',
