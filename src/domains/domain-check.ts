@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
 import { failsAt } from './domain-limits.ts';
 import { adviseInbound, type Source } from './dns/advice.ts';
-import { noteCheckResult } from './dns/check-history-store.ts';
+import { noteCheckResult, resultOf } from './dns/check-history-store.ts';
 import { domainToWire } from './wire.ts';
 import {
   type CheckedRecord,
@@ -79,7 +79,7 @@ export async function verifyDomain(
     const { advice, dmarc } = check;
     const records = check.records.filter((record) => isKept(record, signing));
     const saved = await saveCheck(tx, locked, { ...state, ...keys, records, advice });
-    await noteCheckResult(tx, saved, { records: records.map(asFound), dmarc });
+    await noteCheckResult(tx, saved, resultOf(records, dmarc));
     if (event !== null) await recordDomainEvent(tx, event, saved);
     await reportDegraded(tx, locked, saved);
     return { before: locked.status, saved, event };
@@ -99,11 +99,6 @@ function selectorsOf({ rsaSelector, nextKeys }: StoredDomain): string {
  */
 function isKept({ key, status }: CheckedRecord, { isPreviousNeeded }: StoredDomain): boolean {
   return key !== 'previous' || isPreviousNeeded || status !== 'missing';
-}
-
-/** Omits advice, whose sentences may change with a version. */
-function asFound({ record, name, required, status, found }: CheckedRecord) {
-  return { record, name, required, status, found };
 }
 
 async function lookUpRecords(

@@ -13,8 +13,23 @@ import type { CheckedRecord } from './records.ts';
 export type DomainCheckResult = {
   records: Pick<CheckedRecord, 'record' | 'name' | 'required' | 'status' | 'found'>[];
   /** Null: there is none. */
-  dmarc: DmarcRecords | null;
+  dmarc: Extract<DmarcRecords, { kind: 'records' }> | { kind: 'error' } | null;
 };
+
+/**
+ * Returns what is kept of a check. Name servers return records in any order, and their failures in any words, so
+ * records are sorted and words omitted: they would be another result at each check.
+ */
+export function resultOf(
+  records: readonly CheckedRecord[],
+  dmarc: DmarcRecords | null,
+): DomainCheckResult {
+  const kept = records.map(({ record, name, required, status, found }) => {
+    return { record, name, required, status, found: found.toSorted() };
+  });
+  if (dmarc?.kind !== 'records') return { records: kept, dmarc: dmarc && { kind: 'error' } };
+  return { records: kept, dmarc: { ...dmarc, texts: dmarc.texts.toSorted() } };
+}
 
 export type PastCheck = { firstCheckedAt: Date; lastCheckedAt: Date; result: DomainCheckResult };
 
