@@ -6,10 +6,11 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import pino from 'pino';
 import { temporaryFolder } from '../../../test/support/embedded.ts';
+import { SOURCE, valueImportsOf } from '../../../test/tidy/source.ts';
 import { SharedFiles } from './privileges.ts';
 
 const USER = { uid: process.geteuid!(), gid: process.getegid!() };
@@ -89,4 +90,29 @@ test('code that others cannot read is loaded before privileges are dropped, othe
   chmodSync(folder, 0o700);
   assert.equal(request(file), 'response', 'a folder that only its owner may enter');
   assert.equal(request('/etc/passwd'), 'EACCES', 'a file that everybody may read');
+});
+
+test('what a worker loads on demand is loaded before privileges are dropped', () => {
+  const files = new Map(SOURCE.map((file) => [file.path, file]));
+  const onDemandIn = (path: string): string[] => {
+    const calls = files.get(path)?.text.matchAll(/(?<!typeof )\bimport\('([^']+)'\)/g) ?? [];
+    return [...calls].map(([, name = '']) =>
+      name.startsWith('.') ? posix.join(posix.dirname(path), name) : name,
+    );
+  };
+  // The client and tracing load these two, which are called before as well.
+  const loaded = new Set(['undici', '@opentelemetry/api']);
+  const load = (path: string): void => {
+    if (loaded.has(path)) return;
+    loaded.add(path);
+    const file = files.get(path);
+    if (file !== undefined) valueImportsOf(file).forEach(load);
+  };
+  load('src/service/worker/worker.ts');
+  onDemandIn('src/service/machine/privileges.ts').forEach(load);
+  assert.ok(loaded.size > 500, `${loaded.size} files and packages were found`);
+  const late = [...loaded].flatMap((path) =>
+    onDemandIn(path).flatMap((name) => (loaded.has(name) ? [] : [`${path} loads ${name}`])),
+  );
+  assert.deepEqual(late, []);
 });

@@ -46,8 +46,12 @@ export async function loadLazyCode(
   if (everybodyCanRead(code)) return;
   await Promise.all([
     import('openid-client'),
+    import('aws4fetch'),
+    import('../../mail/html/tracked-html.ts'),
+    import('../../mail/reports/dmarc-report.ts'),
     import('../../net/dns-provider/open-provider.ts'),
     import('../../backup/places/locate-place.ts'),
+    import('../../doctor/checks.ts'),
   ]);
   const { Agent, request } = await loadUndici();
   const { createServer } = await import('node:http');
