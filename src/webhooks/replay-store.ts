@@ -100,6 +100,17 @@ values ($1, $2, $3, $4, $5, least($6, app_now()), $7, 'running', $8, $9, $10, ap
 on conflict (endpoint_id) where status = 'running' do nothing
 returning ${COLUMNS}`;
 
+/** The migration that added the filters of replays. */
+const SCHEMA_WITH_FILTERS = 85;
+
+/** Returns whether a node of an older version runs. It would replay a whole period, because it knows no filter. */
+export async function hasNodeWithoutFilters(db: Queryable): Promise<boolean> {
+  const older = await db.query('select from nodes where schema_known < $1 limit 1', [
+    SCHEMA_WITH_FILTERS,
+  ]);
+  return older.length > 0;
+}
+
 export type NewReplay = Omit<DeliveryRange, 'code'> & { code: string | null; total: number };
 
 /** Starts a replay. Returns null while another replay of the endpoint runs. */

@@ -5,6 +5,7 @@ import { type Behaviour, startReceiver } from '../../test/support/webhook-receiv
 import { waitFor } from '../../test/support/wait.ts';
 import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.ts';
 import type { Queryable } from '../database/database.ts';
+import { newId } from '../database/ids.ts';
 import { advanceReplays, type WebhookReplay } from './replay-store.ts';
 
 async function ended(t: WebhookTest, endpointId: string, count: number): Promise<string[]> {
@@ -222,6 +223,23 @@ test('a replay enables an endpoint that responded with 410, but not one that its
     assert.equal('refused' in refused && refused.refused, 'conflict');
   }
   assert.equal(await status(), 'disabled');
+});
+
+test('a filtered replay waits for nodes of older versions, which would replay the whole period', async () => {
+  await using receiver = await startReceiver();
+  await using t = await webhookTest();
+  const { id } = await t.register(receiver.url);
+  await t.db.query(
+    `insert into nodes (id, instance, host, pid, started_at, schema_known)
+     values ($1, $1, 'older', 1, app_now(), 84)`,
+    [newId()],
+  );
+  for (const filter of [{ code: '5xx' }, { type: 'email.sent' as const }]) {
+    const refused = await t.service.replayRange(t.scope, id, { ...EVER, ...filter });
+    assert.equal('refused' in refused && refused.refused, 'conflict');
+  }
+  await t.db.query(`delete from nodes where host = 'older'`);
+  assert.equal(ok(await t.service.replayRange(t.scope, id, { ...EVER, code: '5xx' })).code, '5xx');
 });
 
 test('an endpoint that fails through a replay stays suspended', async () => {

@@ -20,6 +20,7 @@ import {
   createReplay,
   findReplay,
   findRunningReplay,
+  hasNodeWithoutFilters,
   replayDeliveries,
   type WebhookReplay,
 } from './replay-store.ts';
@@ -34,6 +35,12 @@ const NO_REPLAY: Refusal = {
 const ANOTHER_RUNS: Refusal = {
   refused: 'conflict',
   message: 'Another replay of this webhook is running; wait until it has ended.',
+};
+
+const OLDER_NODE: Refusal = {
+  refused: 'conflict',
+  message:
+    'A node of an older version runs, which would replay the whole period; upgrade it, or leave out type and code.',
 };
 
 /** Limit on the deliveries of one replay. A longer period needs several replays. */
@@ -89,6 +96,8 @@ export async function startReplay(
   if (isRefusal(endpoint)) return endpoint;
   if (range.until <= range.since) return refuseUntil('must be after since');
   const code = range.code === null ? null : parseResponseCode(range.code);
+  const isFiltered = range.type !== null || code !== null;
+  if (isFiltered && (await hasNodeWithoutFilters(db))) return OLDER_NODE;
   const counted = { ...range, code, limit: REPLAY_MAX + 1 };
   const { covered, matching: total } = await countDeliveries(db, scope, counted);
   if (covered > REPLAY_MAX) {

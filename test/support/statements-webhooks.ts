@@ -125,6 +125,7 @@ async function useReplays({ db, sender, endpointId, deadEndpointId }: Stage): Pr
     const range = { endpointId: id, ...lastWeek(), ...any, total: 100 };
     const replay = await replays.createReplay(db, sender, range);
     await replays.findRunningReplay(db, sender, id);
+    await replays.hasNodeWithoutFilters(db);
     await replays.findReplay(db, sender, { endpointId: id, id: replay?.id ?? newId() });
   }
   await replays.advanceReplays(db.webhooks);
