@@ -10,12 +10,17 @@ export function dayOf(ago: number, nowMs: number = Date.now()): string {
 
 type Days = { from?: string | undefined; to?: string | undefined };
 
-/** Returns the days as times of a query. `to` includes its day. */
+/**
+ * Returns the days as times of a query. `to` includes its day. What is no day, like one with a year of five digits, is
+ * left out.
+ */
 export function timesOf({ from, to }: Days): Days {
-  const end = to === undefined ? undefined : new Date(`${to}T00:00`);
-  end?.setDate(end.getDate() + 1);
-  return {
-    from: from === undefined ? undefined : new Date(`${from}T00:00`).toISOString(),
-    to: end?.toISOString(),
-  };
+  return { from: midnight(from, 0), to: midnight(to, 1) };
+}
+
+function midnight(day: string | undefined, daysLater: number): string | undefined {
+  if (day === undefined || !/^\d{4}-\d\d-\d\d$/.test(day)) return undefined;
+  const at = new Date(`${day}T00:00`);
+  at.setDate(at.getDate() + daysLater);
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
 }
