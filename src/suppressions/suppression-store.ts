@@ -225,7 +225,9 @@ export function removeExpectedSuppression(
 ): Promise<Suppression | Refusal | null> {
   return db.transaction(async (tx) => {
     const present = await findSuppression(tx, scope, entry.address, 'for update');
-    if (present !== null && !isExpected(tagOfSuppression(present))) return CHANGED_SINCE;
+    // One that is added from now on is not what the caller has read.
+    if (present === null) return null;
+    if (!isExpected(tagOfSuppression(present))) return CHANGED_SINCE;
     return remove(tx, scope, entry);
   });
 }
