@@ -11,7 +11,7 @@ import type { Env } from '../config/env-file.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
 import { parsePeriodMs } from '../lib/units.ts';
-import { parseDomain } from '../mail/address.ts';
+import { type Address, explainAddress, parseAddress, parseDomain } from '../mail/address.ts';
 
 export type Cli = {
   env: Env;
@@ -54,6 +54,10 @@ export function failure({
 /** Returns a failure for wrong usage or configuration. @param message one line per mistake */
 export function usageFailure(message: string): Failure {
   return { failed: message, code: 'usage_error', exitCode: 2 };
+}
+
+export function conflictFailure(message: string): Failure {
+  return { failed: message, code: 'conflict', exitCode: 1 };
 }
 
 /** Runs a command. Returns an exit code instead of a result when it has printed the result itself. */
@@ -184,8 +188,14 @@ export function parseName(text: string): string {
   throw new InvalidArgumentError('Write a name of 1 to 100 characters on one line.');
 }
 
-export function parseRecipientDomain(text: string): string {
+export function parseDomainArgument(text: string): string {
   const domain = parseDomain(text);
   if (domain !== null) return domain;
   throw new InvalidArgumentError(`${JSON.stringify(text)} is not a domain name.`);
+}
+
+export function parseAddressArgument(text: string): Address {
+  const address = parseAddress(text);
+  if (address !== null) return address;
+  throw new InvalidArgumentError(`${explainAddress(text)}.`);
 }

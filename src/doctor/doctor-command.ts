@@ -6,7 +6,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import {
   type Cli,
   type CommandResult,
-  parseRecipientDomain,
+  parseDomainArgument,
   PROGRESS_EVERY_MS,
   runnable,
   usageFailure,
@@ -29,7 +29,7 @@ to them. The exit code is 1 when a finding is red.`;
 
 export function describeDoctor(doctor: Command, cli: Cli): void {
   const described = doctor
-    .argument('[domain]', 'check only this sending domain', parseRecipientDomain)
+    .argument('[domain]', 'check only this sending domain', parseDomainArgument)
     .option('--only <checks>', 'run only these checks, separated by commas', parseChecks)
     .option('--fresh', 'connect to large receivers again, although a run did so within 10 minutes')
     .option('--list', 'list the checks, and run none');

@@ -51,8 +51,8 @@ function progressText(domain: Domain, waitMs: number): string {
   return `Waiting for DNS: ${names.join(', ')}. Next look in ${Math.round(waitMs / 1_000)} s. You may press Ctrl-C: the next run continues.\n`;
 }
 
-/** When the service limits the look, this returns the state of the last one and the wait. */
-async function look(
+/** Looks at DNS now. When the service limits that, this returns the state of the last look, and the wait. */
+export async function look(
   { client }: GoLive,
   id: string,
 ): Promise<{ domain: Domain; retryAfterMs: number }> {

@@ -12,7 +12,7 @@ import {
   type Cli,
   type CommandResult,
   type ExitCode,
-  parseRecipientDomain,
+  parseDomainArgument,
   usageFailure,
 } from '../cli/command.ts';
 import { printableLines } from '../cli/table.ts';
@@ -25,7 +25,7 @@ import { createLiveKey } from './command-key.ts';
 import { checkMachine } from './command-machine.ts';
 import { sendFirstMessage } from './command-message.ts';
 import { publishRecords } from './command-records.ts';
-import { waitForVerification } from './command-verify.ts';
+import { look, waitForVerification } from './command-verify.ts';
 import type { GoLive, GoLiveOptions, Step } from './command-step.ts';
 
 const DEFAULT_WAIT_MS = 10 * MINUTE_MS;
@@ -36,7 +36,7 @@ environment or from letterhaus.env. It never changes or removes a record.`;
 
 export function describeGoLive(command: Command, cli: Cli): void {
   const described = command
-    .argument('<domain>', 'the sending domain, such as acme.com', parseRecipientDomain)
+    .argument('<domain>', 'the sending domain, such as acme.com', parseDomainArgument)
     .option('--project <name>', 'name or id of the project (default: the only one)')
     .option('--yes', 'add records without asking')
     .option('--zone-file <file>', 'write the records to this file, as lines of a zone file')
@@ -100,8 +100,12 @@ async function* stepsOf(goLive: GoLive): AsyncGenerator<Step> {
   const machine = await checkMachine(goLive);
   yield machine;
   const { domain, isNew } = await findOrAddDomain(goLive);
-  const id = `${goLive.name} ${isNew ? 'was added to' : 'is in'} the service.`;
-  yield { step: 'domain', state: 'done', message: id, data: { id: domain.id } };
+  yield {
+    step: 'domain',
+    state: 'done',
+    message: `${goLive.name} ${isNew ? 'was added to' : 'is in'} the service.`,
+    data: { id: domain.id },
+  };
   const records = await publishRecords(goLive, domain);
   yield records;
   // Waiting is of no use while a record needs the operator.
@@ -126,31 +130,19 @@ async function findOrAddDomain(goLive: GoLive): Promise<{ domain: Domain; isNew:
     return { domain: await goLive.client.domains.create({ name: goLive.name }), isNew: true };
   } catch (error) {
     // Another run may have added it meanwhile.
-    const added = isStatus(error, 409) ? await findDomain(goLive) : null;
+    const isConflict = error instanceof LetterhausError && error.status === 409;
+    const added = isConflict ? await findDomain(goLive) : null;
     if (added === null) throw error;
     return { domain: added, isNew: false };
   }
 }
 
 /** Looks at DNS now, so that only missing records are published. */
-async function findDomain({ client, name }: GoLive): Promise<Domain | null> {
-  for await (const { id, name: found } of client.domains.list({ limit: 100 })) {
-    if (found === name) return verifyOrGet(client, id);
+async function findDomain(goLive: GoLive): Promise<Domain | null> {
+  for await (const { id, name } of goLive.client.domains.list({ limit: 100 })) {
+    if (name === goLive.name) return (await look(goLive, id)).domain;
   }
   return null;
-}
-
-async function verifyOrGet(client: GoLive['client'], id: string): Promise<Domain> {
-  try {
-    return await client.domains.verify(id);
-  } catch (error) {
-    if (!isStatus(error, 429)) throw error;
-    return client.domains.get(id);
-  }
-}
-
-function isStatus(error: unknown, status: number): boolean {
-  return error instanceof LetterhausError && error.status === status;
 }
 
 const MARKS = { done: '✓', todo: '!', skipped: '-' };

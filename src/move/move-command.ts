@@ -3,7 +3,8 @@
  * runs. It runs on a node, with the node's configuration. The guide is docs/moving-database.md.
  */
 import type { Command } from 'commander';
-import { megabytes, PlaceProblem } from '../backup/places/backup-place.ts';
+import { megabytes } from '../backup/places/backup-place.ts';
+import { requireSpace } from '../backup/places/folder-place.ts';
 import type { Config } from '../config/config.ts';
 import { parseDatabaseUrl } from '../config/env-reader.ts';
 import {
@@ -19,7 +20,7 @@ import {
 } from './move-database.ts';
 import { armSupervisor } from '../service/machine/failpoints.ts';
 import { destinationOf, sealDestination } from './fence-store.ts';
-import { readFreeBytes, findLocalDataDirectory } from '../database/server/capacity.ts';
+import { findLocalDataDirectory } from '../database/server/capacity.ts';
 import { clientQueries, connectAsOwner, type DatabaseAddress } from '../database/database.ts';
 import { withoutPassword } from '../database/server/address.ts';
 import { openUnderLock } from '../database/embedded/engine.ts';
@@ -34,6 +35,7 @@ import {
   type Cli,
   type Failure,
   type CommandResult,
+  conflictFailure,
   readContent,
   runnable,
   usageFailure,
@@ -104,9 +106,7 @@ async function run(cli: Cli, options: Options): Promise<CommandResult> {
       const move = { from, url, fromName, toName };
       return options.dryRun === true ? await showPlan(move) : await moveTo(cli, move, options);
     } catch (error) {
-      if (error instanceof MoveProblem) {
-        return { failed: error.message, code: 'conflict', exitCode: 1 };
-      }
+      if (error instanceof MoveProblem) return conflictFailure(error.message);
       return backupFailure(error);
     }
   };
@@ -137,7 +137,7 @@ async function showPlan({ from, url, fromName, toName }: PlannedMove): Promise<C
     fromName,
     toName,
     acceptAnyDurability: config.acceptDatabaseDurability,
-    requireSpace: (bytes) => requireSpace(to, { bytes, config }),
+    requireSpace: (bytes) => requireSpaceOf(to, { bytes, config }),
   });
   return {
     data: { object: 'move', ...movePlan, from: fromName, to: toName },
@@ -180,7 +180,8 @@ async function moveTo(
     sealed: sealDestination(new SecretBox(secretKey), destination),
     acceptAnyDurability: config.acceptDatabaseDurability,
     world: cli.world,
-    requireSpace: (bytes) => requireSpace(url === null ? null : target.address, { bytes, config }),
+    requireSpace: (bytes) =>
+      requireSpaceOf(url === null ? null : target.address, { bytes, config }),
     beforePause: target.flush,
     onProgress: reportProgress(cli, json),
   };
@@ -241,18 +242,12 @@ async function openEmbeddedTarget({ world, err }: Cli, dataDir: string): Promise
 const DISK_PER_BYTE = 2.5;
 
 /** @param to null: the embedded database. The disk of another machine cannot be checked. */
-async function requireSpace(
+async function requireSpaceOf(
   to: DatabaseAddress | null,
   { bytes, config }: { bytes: number; config: Config },
 ): Promise<void> {
   const folder = to === null ? config.dataDir : await dataFolderOf(to);
-  if (folder === null) return;
-  const free = await readFreeBytes(folder);
-  const needed = bytes * DISK_PER_BYTE;
-  if (free >= needed) return;
-  throw new PlaceProblem(
-    `There is too little space in ${folder}: the move may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
-  );
+  if (folder !== null) await requireSpace(folder, { work: 'move', bytes: bytes * DISK_PER_BYTE });
 }
 
 async function dataFolderOf(address: DatabaseAddress): Promise<string | null> {

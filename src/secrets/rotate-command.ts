@@ -20,6 +20,7 @@ import { listFirstKeys, listNodeKeys, recordFirstKey, resealAll } from './secret
 import {
   addCommand,
   type Cli,
+  conflictFailure,
   type Failure,
   isFailure,
   type CommandResult,
@@ -122,15 +123,17 @@ async function finish(
   const { store, keys, isFromFile } = rotation;
   const [first = '', ...old] = keys;
   if (old.length === 0)
-    return conflict('There is only one secret key, so there is nothing to finish.');
+    return conflictFailure('There is only one secret key, so there is nothing to finish.');
   const firstKeys = await listFirstKeys(store.db);
   const since = firstKeys.get(secretKeyId(first));
   if (since === undefined || keys.some((key) => !firstKeys.has(secretKeyId(key)))) {
-    return conflict(`The rotation is not complete. Run ${rotation.cli.program} secrets rotate.`);
+    return conflictFailure(
+      `The rotation is not complete. Run ${rotation.cli.program} secrets rotate.`,
+    );
   }
   const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
   if (!force && finishAt.getTime() > rotation.cli.world.now()) {
-    return conflict(
+    return conflictFailure(
       `Bounces of mail sent with the old key are accepted until ${finishAt.toISOString().slice(0, 10)}. Finish then. ` +
         'If the old key was disclosed, add --force, which also invalidates its unsubscribe links.',
     );
@@ -156,7 +159,7 @@ async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure
   await resealCheck(store.db, secrets);
   const { sealed, unreadable } = await resealAll(store.db, secrets);
   if (unreadable === 0) return { sealed };
-  return conflict(
+  return conflictFailure(
     `${unreadable} secrets are sealed with a key that is not configured. Add it after the others, as new,old,older. ` +
       `${sealed} were sealed with the new key.`,
   );
@@ -194,7 +197,7 @@ async function waitUntilNoNode(
       return silentMs < SILENT_FOR_MS && isUnready({ host, keys: keys ?? [] });
     });
     if (unready.length === 0) return null;
-    if (nowMs - fromMs > waitMs) return conflict(unreadyMessage(unready, isFromFile));
+    if (nowMs - fromMs > waitMs) return conflictFailure(unreadyMessage(unready, isFromFile));
     await pause(CHECK_NODES_EVERY_MS);
   }
 }
@@ -229,8 +232,4 @@ function parseSeconds(text: string): number {
   const seconds = /^\d{1,4}$/.test(text) ? Number(text) : -1;
   if (seconds >= 0) return seconds;
   throw new InvalidArgumentError('Write a number of seconds, for example 60.');
-}
-
-function conflict(message: string): Failure {
-  return { failed: message, code: 'conflict', exitCode: 1 };
 }

@@ -28,7 +28,13 @@ import {
 } from './secret-key-file.ts';
 import { recordFirstKey } from './secret-store.ts';
 import { listSecretsToRenew, markAllUnusable, type SecretsToRenew } from './unusable-store.ts';
-import { addCommand, type Cli, type Failure, type CommandResult } from '../cli/command.ts';
+import {
+  addCommand,
+  type Cli,
+  conflictFailure,
+  type Failure,
+  type CommandResult,
+} from '../cli/command.ts';
 import { findRunningNodes } from '../operator/running-nodes.ts';
 import { type ConfiguredDatabase, withAddress, withStore } from '../cli/store.ts';
 
@@ -51,10 +57,10 @@ async function startOver(cli: Cli, options: Options): Promise<CommandResult> {
   if ('failed' in opened) return opened;
   return withAddress(cli, async (database) => {
     const before = await withOwnerConnection(database.address, readCheck);
-    const refusal = database.isInService ? conflict(RUNS) : await refuseStart(cli, database);
+    const refusal = database.isInService ? conflictFailure(RUNS) : await refuseStart(cli, database);
     if (refusal !== null) return refusal;
     if (!(await isConfirmed(cli, options))) {
-      return conflict(`${LOST} Nothing was changed; add --yes.`);
+      return conflictFailure(`${LOST} Nothing was changed; add --yes.`);
     }
     return replace(cli, database, before);
   });
@@ -75,15 +81,15 @@ async function refuseStart(
   return withOwnerConnection(address, async (db) => {
     const schema = await readVersion(db);
     if (schema > SCHEMA_KNOWN) {
-      return conflict(`The database has schema ${schema}. Use the version that runs on it.`);
+      return conflictFailure(`The database has schema ${schema}. Use the version that runs on it.`);
     }
     const { dataDir, secretKey: configured } = config;
     const unreadable = configured === null ? unreadableFile(secretKeyFile(dataDir)) : null;
-    if (unreadable !== null) return conflict(unreadable);
-    if (await opensDatabase(db, { dataDir, configured })) return conflict(NOTHING_LOST);
+    if (unreadable !== null) return conflictFailure(unreadable);
+    if (await opensDatabase(db, { dataDir, configured })) return conflictFailure(NOTHING_LOST);
     const running = (await findRunningNodes(db, cli.world)).filter(({ isRunning }) => isRunning);
     if (running.length === 0) return null;
-    return conflict(`${RUNS} It is on ${running.map(({ host }) => host).join(', ')}.`);
+    return conflictFailure(`${RUNS} It is on ${running.map(({ host }) => host).join(', ')}.`);
   });
 }
 
@@ -133,7 +139,7 @@ async function replace(
   return withOwnerConnection(address, async (db) => {
     await lockMigrations(db);
     const check = await readCheck(db);
-    if (!(check ?? NO_CHECK).equals(before ?? NO_CHECK)) return conflict(OTHER_CALL);
+    if (!(check ?? NO_CHECK).equals(before ?? NO_CHECK)) return conflictFailure(OTHER_CALL);
     const dataDir = prepareDataDir(config.dataDir);
     const configured = config.secretKey;
     const keptAs = configured === null ? renameSecretKeyFile(dataDir, cli.world.now()) : null;
@@ -180,8 +186,4 @@ async function withOwnerConnection<Result>(
   } finally {
     await client.end();
   }
-}
-
-function conflict(message: string): Failure {
-  return { failed: message, code: 'conflict', exitCode: 1 };
 }

@@ -2,7 +2,7 @@
  * `letterhaus suppressions`: lists, shows, adds and removes suppressed addresses through the API. file-command.ts
  * contains import and export.
  */
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import type { Suppression, SuppressionChange, SuppressionHistory } from '../../sdk/src/api.ts';
 import {
   listInAll,
@@ -13,10 +13,10 @@ import {
   explainNotFound,
   nullIfNotFound,
 } from '../cli/api.ts';
-import type { Cli, CommandResult } from '../cli/command.ts';
+import { type Cli, type CommandResult, parseAddressArgument } from '../cli/command.ts';
 import { PAGE_MAX } from '../cli/lists.ts';
 import { shortTime, table } from '../cli/table.ts';
-import { type Address, explainAddress, parseAddress } from '../mail/address.ts';
+import type { Address } from '../mail/address.ts';
 import { describeSuppressionFiles } from './file-command.ts';
 
 export function describeSuppressions(suppressions: Command, cli: Cli): void {
@@ -124,10 +124,4 @@ async function remove(api: Api, address: Address): Promise<CommandResult> {
     `${address} is not suppressed in the ${api.environment} environment.`,
   );
   return { data, text: `${address} gets mail again.` };
-}
-
-function parseAddressArgument(text: string): Address {
-  const address = parseAddress(text);
-  if (address !== null) return address;
-  throw new InvalidArgumentError(`${explainAddress(text)}.`);
 }

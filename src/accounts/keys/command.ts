@@ -4,7 +4,6 @@ import type { ApiKey } from '../../../sdk/src/api.ts';
 import { LetterhausError } from '../../../sdk/src/errors.ts';
 import { parseApiKey } from './api-key.ts';
 import { type Environment, PERMISSIONS, type Permission } from '../../core/scope.ts';
-import { parseDomain } from '../../mail/address.ts';
 import {
   listInAll,
   type Api,
@@ -14,7 +13,13 @@ import {
   listData,
   explainNotFound,
 } from '../../cli/api.ts';
-import { type Cli, EXAMPLE_ID, type CommandResult, parseName } from '../../cli/command.ts';
+import {
+  type Cli,
+  EXAMPLE_ID,
+  type CommandResult,
+  parseDomainArgument,
+  parseName,
+} from '../../cli/command.ts';
 import { PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 import { DAY_S, parsePeriodMs } from '../../lib/units.ts';
@@ -41,7 +46,7 @@ export function describeKeys(keys: Command, cli: Cli): void {
         .choices(PERMISSIONS)
         .default('full_access'),
     )
-    .option('--domain <domain>', 'restrict the key to this sending domain', parseKeyDomain)
+    .option('--domain <domain>', 'restrict the key to this sending domain', parseDomainArgument)
     .option('--expires <when>', 'expiry: 12h, 30d, or a time such as 2027-01-31', (text) =>
       parseExpiry(text, cli.world.now()),
     );
@@ -253,12 +258,6 @@ function limitedBy(key: ApiKey): string {
     key.allowed_recipients && 'recipients',
   ];
   return lists.filter((name) => name !== null).join(', ') || NO_LISTS;
-}
-
-function parseKeyDomain(text: string): string {
-  const domain = parseDomain(text);
-  if (domain !== null) return domain;
-  throw new InvalidArgumentError('Write a domain, such as acme.com.');
 }
 
 function parseExpiry(text: string, nowMs: number): Date {

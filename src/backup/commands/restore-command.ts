@@ -4,8 +4,9 @@
  */
 import { restoreResult } from './restore-result.ts';
 import type { Command } from 'commander';
+import { requireSpace } from '../places/folder-place.ts';
 import { fileToRead, locate } from '../places/locate-place.ts';
-import { megabytes, PlaceProblem } from '../places/backup-place.ts';
+import { megabytes } from '../places/backup-place.ts';
 import {
   checkBackup,
   fillFrom,
@@ -16,7 +17,6 @@ import { readIdentities, readPassphrase, type Opening } from '../sealed-key.ts';
 import type { BackupFacts } from '../walk-backup.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { openRestoreTarget } from '../store/restore-target.ts';
-import { readFreeBytes } from '../../database/server/capacity.ts';
 import { writeDatabaseNote } from '../../database/server/database-note.ts';
 import { withoutPassword } from '../../database/server/address.ts';
 import type { DatabaseAddress } from '../../database/database.ts';
@@ -106,7 +106,10 @@ async function restore(
     if (isInService) return usageFailure(SERVICE_IS_RUNNING);
     try {
       await using target = await openRestoreTarget(address);
-      if (config.databaseUrl === null) await requireSpace(config.dataDir, facts);
+      if (config.databaseUrl === null) {
+        const bytes = facts.bytes * DISK_PER_BYTE;
+        await requireSpace(config.dataDir, { work: 'restore', bytes });
+      }
       const dataDir = prepareDataDir(config.dataDir);
       const keepSecretKey = (): void => {
         if (config.secretKey === null) storeRestoredSecretKey(dataDir, secretKey);
@@ -133,15 +136,6 @@ const SERVICE_IS_RUNNING =
 
 /** Disk space per byte of rows: for the rows, their indexes, and the WAL of a repeated restore. */
 const DISK_PER_BYTE = 2.5;
-
-async function requireSpace(dataDir: string, { bytes }: BackupFacts): Promise<void> {
-  const free = await readFreeBytes(dataDir);
-  const needed = bytes * DISK_PER_BYTE;
-  if (free >= needed) return;
-  throw new PlaceProblem(
-    `There is too little space in ${dataDir}: the restore may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
-  );
-}
 
 async function migrateAsStartDoes(
   cli: Cli,

@@ -3,8 +3,9 @@
  * time, from the archive that the service keeps. The installation is on hold afterwards.
  */
 import { restoreResult } from './restore-result.ts';
+import { requireSpace } from '../places/folder-place.ts';
 import { archiveAt } from '../places/locate-place.ts';
-import { megabytes, PlaceProblem } from '../places/backup-place.ts';
+import { megabytes } from '../places/backup-place.ts';
 import {
   fillCluster,
   type FillProgress,
@@ -17,7 +18,6 @@ import type { Opening } from '../sealed-key.ts';
 import type { Config } from '../../config/config.ts';
 import { countMail, putRecoveredOnHold } from '../store/hold.ts';
 import { replayJournal } from '../store/journal-rows.ts';
-import { readFreeBytes } from '../../database/server/capacity.ts';
 import { clientQueries, connectAsOwner, type DatabaseAddress } from '../../database/database.ts';
 import { prepareDataDir } from '../../database/embedded/layout.ts';
 import { EngineProblem } from '../../database/embedded/problem.ts';
@@ -64,7 +64,7 @@ export async function restorePointInTime(
       major: parseInt(plan.base.postgres),
       targetTime: at.toISOString(),
       restoreFiles: async (pgDir) => {
-        await requireSpace(dataDir, plan);
+        await requireSpace(dataDir, { work: 'restore', bytes: plan.bytes });
         await fillCluster(plan, pgDir, onProgress);
         cli.err('PostgreSQL replays the WAL.\n');
       },
@@ -86,14 +86,6 @@ function requireKnownSchema({ base: { schema, version } }: RestorePlan): void {
   if (schema <= SCHEMA_KNOWN) return;
   throw new RefusedDatabase(
     `The archive was made by a newer version of Letterhaus (${version}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}. Restore it with the newer version.`,
-  );
-}
-
-async function requireSpace(dataDir: string, { bytes }: RestorePlan): Promise<void> {
-  const free = await readFreeBytes(dataDir);
-  if (free >= bytes) return;
-  throw new PlaceProblem(
-    `There is too little space in ${dataDir}: the restore takes ${megabytes(bytes)}, and ${megabytes(free)} are free.`,
   );
 }
 

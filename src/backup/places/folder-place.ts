@@ -5,7 +5,7 @@
  * of a backup is complete, whatever happened while it was made.
  */
 import { createReadStream } from 'node:fs';
-import { open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
+import { open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { fileJournal } from './folder-journal.ts';
@@ -16,6 +16,7 @@ import {
   PlaceProblem,
   backupTimeMs,
 } from './backup-place.ts';
+import { readFreeBytes } from '../../database/server/capacity.ts';
 import { MIB } from '../../lib/units.ts';
 
 const UNFINISHED = '.unfinished';
@@ -36,18 +37,17 @@ export function folderPlace(folder: string): BackupPlace {
   };
 }
 
+/** The expected size, and a function for the free space of a folder. */
+type Space = { bytes: number; freeBytes?: (folder: string) => Promise<number> };
+
 /**
  * Opens a file for a backup.
- * @param space the expected size, and a function for the free space of a folder
  * @throws PlaceProblem when it cannot be written, has other content, or there is too little space
  */
-export async function fileDestination(
-  path: string,
-  space: { bytes: number; freeBytes?: (folder: string) => Promise<number> },
-): Promise<Destination> {
+export async function fileDestination(path: string, space: Space): Promise<Destination> {
   const folder = dirname(path);
   await requireReplaceable(path);
-  await requireSpace(folder, space);
+  await requireSpace(folder, { work: 'backup', ...space });
   const unfinished = join(folder, `.${basename(path)}.${process.pid}${UNFINISHED}`);
   const file = await open(unfinished, 'w', 0o600).catch((error: unknown) => {
     throw pathProblem(path, error);
@@ -89,22 +89,18 @@ async function requireReplaceable(path: string): Promise<void> {
   throw new PlaceProblem(`${path} exists and is no backup of Letterhaus. Choose another name.`);
 }
 
-async function requireSpace(
+/** @throws PlaceProblem when the disk of the folder has too little space for the work */
+export async function requireSpace(
   folder: string,
-  { bytes, freeBytes = freeBytesOf }: Parameters<typeof fileDestination>[1],
+  { work, bytes, freeBytes = readFreeBytes }: Space & { work: 'backup' | 'restore' | 'move' },
 ): Promise<void> {
   const free = await freeBytes(folder).catch((error: unknown) => {
     throw pathProblem(folder, error);
   });
   if (free >= bytes) return;
   throw new PlaceProblem(
-    `There is too little space in ${folder}: the backup may take ${megabytes(bytes)}, and ${megabytes(free)} are free.`,
+    `There is too little space in ${folder}: the ${work} may take ${megabytes(bytes)}, and ${megabytes(free)} are free.`,
   );
-}
-
-async function freeBytesOf(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder);
-  return bavail * bsize;
 }
 
 /** A pipe gets the bytes at once. Its reader detects an incomplete backup by the missing trailer. */

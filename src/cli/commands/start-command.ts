@@ -12,6 +12,7 @@ import {
   runnable,
   usageFailure,
 } from '../command.ts';
+import { countUpTo } from '../lists.ts';
 import { facts } from '../table.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { mostSimilar } from '../../lib/similar.ts';
@@ -32,7 +33,7 @@ export function describeStart(command: Command, cli: Cli): void {
       '--once',
       'send one email through the whole service on this machine, print each step, and exit',
     )
-    .option('--workers <n>', 'worker processes (default: one per core)', parseWorkers)
+    .option('--workers <n>', 'worker processes (default: one per core)', countUpTo(WORKERS_MAX))
     .option(
       '--only <parts>',
       `run only these parts, separated by commas: ${WORKER_PARTS.join(', ')}`,
@@ -99,12 +100,6 @@ function readyScreen(info: ReadyInfo, config: Config, cli: Cli): string {
   const first = firstScreen(screen, info.firstStart);
   if (!isOutputKept(cli)) return first;
   return laterScreen(screen) + keepFirstScreen(info.dataDir, first, cli.program);
-}
-
-function parseWorkers(text: string): number {
-  const workers = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (workers >= 1 && workers <= WORKERS_MAX) return workers;
-  throw new InvalidArgumentError(`Write a number from 1 to ${WORKERS_MAX}.`);
 }
 
 function parseParts(text: string): WorkerPart[] {

@@ -11,7 +11,7 @@ import {
   type Failure,
   isFailure,
   type CommandResult,
-  parseRecipientDomain,
+  parseDomainArgument,
   usageFailure,
 } from '../../cli/command.ts';
 import { countUpTo } from '../../cli/lists.ts';
@@ -61,7 +61,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
 function addSelectors(command: Command): Command {
   return command
     .option('--email <id>', 'the recipients of this email', parseId)
-    .option('--domain <domain>', 'recipients at this domain', parseRecipientDomain)
+    .option('--domain <domain>', 'recipients at this domain', parseDomainArgument)
     .option('--provider <provider>', 'mail to this provider, as in the list')
     .option('--all', 'everything in the queue');
 }

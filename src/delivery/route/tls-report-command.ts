@@ -1,8 +1,11 @@
 /** `letterhaus tls-report`: TLS results per recipient domain, with the result types of RFC 8460. */
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
-import { type Cli, type CommandResult, parseRecipientDomain } from '../../cli/command.ts';
+import { type Cli, type CommandResult, parseDomainArgument } from '../../cli/command.ts';
+import { countUpTo } from '../../cli/lists.ts';
 import { table } from '../../cli/table.ts';
+
+const DAYS_MAX = 30;
 
 export function describeTlsReport(command: Command, cli: Cli): void {
   apiRunnable(command, cli, {
@@ -10,8 +13,8 @@ export function describeTlsReport(command: Command, cli: Cli): void {
     environment: 'none',
     run,
   })
-    .option('--domain <domain>', 'only recipients at this domain', parseRecipientDomain)
-    .option('--days <number>', 'the last 1 to 30 days; 1 is today (UTC)', parseDays, 7);
+    .option('--domain <domain>', 'only recipients at this domain', parseDomainArgument)
+    .option('--days <number>', 'the last 1 to 30 days; 1 is today (UTC)', countUpTo(DAYS_MAX), 7);
 }
 
 type Options = ApiOptions & { domain?: string; days: number };
@@ -34,10 +37,4 @@ async function run({ cli, client }: Api, { domain, days }: Options): Promise<Com
     },
   });
   return { data: results, text };
-}
-
-function parseDays(text: string): number {
-  const days = /^\d{1,2}$/.test(text) ? Number(text) : 0;
-  if (days >= 1 && days <= 30) return days;
-  throw new InvalidArgumentError('Write a number from 1 to 30.');
 }

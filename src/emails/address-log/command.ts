@@ -1,9 +1,9 @@
 /** `letterhaus log`: prints the history of an address in all projects, from the database and not from log files. */
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import type { RecipientLogEntry, RecipientLogList } from '../../../sdk/src/api.ts';
-import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
+import type { Address } from '../../mail/address.ts';
 import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
-import type { Cli, CommandResult } from '../../cli/command.ts';
+import { type Cli, type CommandResult, parseAddressArgument } from '../../cli/command.ts';
 import { countUpTo } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
@@ -20,7 +20,7 @@ export function describeLog(log: Command, cli: Cli): void {
     environment: 'both',
     run: show,
   })
-    .requiredOption('--to <address>', 'what happened to this recipient', parseRecipient)
+    .requiredOption('--to <address>', 'what happened to this recipient', parseAddressArgument)
     .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 50);
 }
 
@@ -106,10 +106,4 @@ function whyText({ code, message, mx, category, advice, reason, by }: RecipientL
   const server = mx === null ? '' : ` (${mx})`;
   const kind = category === null ? '' : `${category}: `;
   return reply === null ? '' : `${kind}${reply}${server}`;
-}
-
-function parseRecipient(text: string): Address {
-  const address = parseAddress(text);
-  if (address !== null) return address;
-  throw new InvalidArgumentError(`${explainAddress(text)}.`);
 }

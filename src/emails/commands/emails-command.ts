@@ -1,5 +1,5 @@
 /** `letterhaus emails`: lists emails, shows one with its timeline, diagnoses, cancels and reschedules. */
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type {
   Email,
   EmailStatus,
@@ -9,7 +9,7 @@ import type {
 } from '../../../sdk/src/api.ts';
 import type { Letterhaus } from '../../../sdk/src/client.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
-import { PAGE_MAX } from '../../cli/lists.ts';
+import { countUpTo, PAGE_MAX } from '../../cli/lists.ts';
 import { type Api, apiCommand, type ApiOptions, listData, explainNotFound } from '../../cli/api.ts';
 import { type Cli, EXAMPLE_ID, type CommandResult } from '../../cli/command.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
@@ -47,7 +47,7 @@ export function describeEmails(emails: Command, cli: Cli): void {
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--to <address>', 'only to this recipient')
     .option('--query <search>', 'only emails that match, like "receipt to:jo@example.org"')
-    .option('--limit <n>', 'number of emails', parseCount, 20);
+    .option('--limit <n>', 'number of emails', countUpTo(LIMIT_MAX), 20);
   describeExport(emails, cli);
   describeCaseFile(emails, cli);
   const ofOne = { show, why, cancel, reschedule };
@@ -213,10 +213,4 @@ function tlsText({ code, mx, tls, tls_policy: policy }: NonNullable<Recipient['s
   const rule = policy === undefined || policy === null || policy === 'none' ? '' : ` (${policy})`;
   if (tls !== null) return `${tls.version}, ${tls.verified ? '' : 'not '}verified${rule}`;
   return code === null || mx === null ? `-${rule}` : `unencrypted${rule}`;
-}
-
-function parseCount(text: string): number {
-  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (count >= 1 && count <= LIMIT_MAX) return count;
-  throw new InvalidArgumentError(`Write a number from 1 to ${LIMIT_MAX}.`);
 }

@@ -1,5 +1,5 @@
 /** `letterhaus webhooks test|deliveries|replay`: sends a test event, lists deliveries, replays them. */
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type {
   WebhookDelivery,
   WebhookDeliveryDetail,
@@ -15,13 +15,13 @@ import {
   type Success,
   usageFailure,
 } from '../../cli/command.ts';
+import { countUpTo, PAGE_MAX } from '../../cli/lists.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
 import { EVENT_TYPES } from '../../core/events.ts';
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const;
 const TYPES = [...EVENT_TYPES, 'webhook.test'] as const;
 const LIMIT_MAX = 1000;
-const PAGE_MAX = 100;
 
 export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
   apiCommand(webhooks, cli, {
@@ -43,7 +43,7 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
     .addOption(statusOption())
     .addOption(new Option('--type <type>', 'only events of this type').choices(TYPES))
     .option('--after <delivery>', 'continue after this delivery')
-    .option('--limit <n>', 'number of deliveries', parseCount, 20);
+    .option('--limit <n>', 'number of deliveries', countUpTo(LIMIT_MAX), 20);
   apiCommand(webhooks, cli, {
     environment: 'of_id',
     name: 'replay',
@@ -198,10 +198,4 @@ async function replay(
 
 function progressOf({ id, status, queued, total }: WebhookReplay): string {
   return `Replay ${id} is ${status}: ${queued} of ${total} deliveries are queued.`;
-}
-
-function parseCount(text: string): number {
-  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (count >= 1 && count <= LIMIT_MAX) return count;
-  throw new InvalidArgumentError(`Write a number from 1 to ${LIMIT_MAX}.`);
 }
