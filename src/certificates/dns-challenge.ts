@@ -6,7 +6,7 @@
  * validation counts. A record that a dead process has left is found by the next attempt: it has the same value.
  */
 import { createHash } from 'node:crypto';
-import { pause } from '../lib/pause.ts';
+import { setTimeout as pause } from 'node:timers/promises';
 import { AcmeError } from '../net/acme/acme-error.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
 import {
@@ -74,7 +74,7 @@ export class DnsChallenges {
       if (waitedMs >= VISIBLE_WITHIN_MS || signal.aborted) {
         throw new AcmeError('dns', `DNS does not return the new TXT record of ${name}.`);
       }
-      await pause(waitMs, signal);
+      await pause(waitMs, null, { signal }).catch(() => {});
       waitedMs += waitMs;
     }
   }

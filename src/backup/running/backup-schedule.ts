@@ -7,6 +7,7 @@
  */
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { overdueCondition } from '../backup-age.ts';
 import { backupPlaceAt } from '../places/locate-place.ts';
@@ -16,7 +17,6 @@ import type { OperatorEvents } from '../../core/operator-events.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import { JournalKeeper } from './journal-keeper.ts';
 import { moduleFile } from '../../config/module-file.ts';
-import { pause } from '../../lib/pause.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { WorkerPool } from '../../service/pool/worker-pool.ts';
 
@@ -72,7 +72,7 @@ class BackupSchedule implements AsyncDisposable {
     while (!this.#stop.signal.aborted) {
       const waitMs = await this.#backUpIfDue();
       // Limits the wait, because the clock may be set.
-      await pause(Math.min(waitMs, CHECK_EVERY_MS), this.#stop.signal);
+      await this.#pause(Math.min(waitMs, CHECK_EVERY_MS));
     }
   }
 
@@ -81,16 +81,20 @@ class BackupSchedule implements AsyncDisposable {
       await this.#journal.run();
       if (this.#mayShorten) await this.#journal.shorten().catch(() => {});
       this.#mayShorten = false;
-      await pause(JOURNAL_EVERY_MS, this.#stop.signal);
+      await this.#pause(JOURNAL_EVERY_MS);
     }
   }
 
   /** Runs beside `run`, which may hang. */
   async #watchAge(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      await pause(CHECK_EVERY_MS, this.#stop.signal);
+      await this.#pause(CHECK_EVERY_MS);
       this.#checkAge();
     }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return pause(ms, undefined, { signal: this.#stop.signal }).catch(() => {});
   }
 
   #checkAge(): void {

@@ -9,6 +9,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Logger } from 'pino';
 import { waitAtMost } from '../../lib/at-most.ts';
@@ -44,7 +45,6 @@ import {
 import { secretKeyId, parseSecretKeys } from '../../secrets/secret-keys.ts';
 import { readSecretKey } from '../../secrets/secret-key-file.ts';
 import { JournalKeeper } from './journal-keeper.ts';
-import { pause } from '../../lib/pause.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import type { WorkerPool } from '../../service/pool/worker-pool.ts';
 import { GIB } from '../../lib/units.ts';
@@ -141,7 +141,7 @@ export class PointInTimeArchiver implements AsyncDisposable {
         await this.#handleFailure(error);
       }
       this.#turnStartedMs = null;
-      await pause(ARCHIVE_EVERY_MS, this.#stop.signal);
+      await pause(ARCHIVE_EVERY_MS, null, { signal: this.#stop.signal }).catch(() => {});
     }
   }
 

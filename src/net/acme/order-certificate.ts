@@ -7,7 +7,7 @@
  * after `publish` has resolved, so every node can answer by then.
  */
 import { createPrivateKey, type X509Certificate } from 'node:crypto';
-import { pause } from '../../lib/pause.ts';
+import { setTimeout as pause } from 'node:timers/promises';
 import { makeCertificateRequest } from '../tls/certificate-request.ts';
 import { readChain } from '../tls/chain.ts';
 import type { AcmeClient, ExternalAccount } from './acme-client.ts';
@@ -132,7 +132,7 @@ async function poll(
   for (let waitMs = POLL_FIRST_MS; ; waitMs = Math.min(waitMs * 2, POLL_MAX_MS)) {
     const { body, retryAfterMs } = await client.read(url);
     if (!unfinished.includes(String(body['status']))) return body;
-    await pause(Math.max(waitMs, retryAfterMs ?? 0), signal);
+    await pause(Math.max(waitMs, retryAfterMs ?? 0), null, { signal }).catch(() => {});
     if (signal.aborted) {
       throw new AcmeError('unreachable', 'The server did not complete the order in time.');
     }

@@ -8,6 +8,7 @@
  * signature covers a hash of the body, so the store refuses bytes that changed on the way.
  */
 import { createHash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import type * as Undici from 'undici';
 import type { World } from '../../lib/world.ts';
 import { problemFor, type S3Failure, type S3Problem } from './problems.ts';
@@ -102,7 +103,11 @@ export class S3Transport {
       if (!isTransient(outcome) || attempts > retriesMax || waitMs === undefined) {
         throw this.#problem(request, outcome);
       }
-      await this.#pause(waitMs, request.signal);
+      const jitteredMs = waitMs * (0.5 + this.#options.world.random() / 2);
+      // The caller gets the reason of the abort, as during a request.
+      await pause(jitteredMs, null, { signal: request.signal }).catch(() =>
+        request.signal.throwIfAborted(),
+      );
     }
   }
 
@@ -173,21 +178,6 @@ export class S3Transport {
     const { region, endpoint } = access;
     const facts = { host, bucket, location, method, region, isAws: endpoint === null };
     return problemFor(failure, { ...facts, nowMs: world.now() });
-  }
-
-  #pause(waitMs: number, signal: AbortSignal): Promise<void> {
-    const jitteredMs = waitMs * (0.5 + this.#options.world.random() / 2);
-    return new Promise((done, fail) => {
-      const aborted = (): void => {
-        clearTimeout(timer);
-        fail(signal.reason);
-      };
-      const timer = setTimeout(() => {
-        signal.removeEventListener('abort', aborted);
-        done();
-      }, jitteredMs);
-      signal.addEventListener('abort', aborted, { once: true });
-    });
   }
 }
 
