@@ -3,6 +3,7 @@
  * order of fields do not change it. A message submitted by SMTP counts by its fields and decoded parts.
  */
 import { hash } from 'node:crypto';
+import { isObject } from '../lib/json.ts';
 import { partsWithin, readMessage } from '../mail/mime/reader.ts';
 
 const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,256}$/;
@@ -18,12 +19,8 @@ export function fingerprintOf(endpoint: string, body: unknown): string {
 
 function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_name, inner: unknown) =>
-    isPlainObject(inner) ? Object.fromEntries(Object.entries(inner).toSorted(byName)) : inner,
+    isObject(inner) ? Object.fromEntries(Object.entries(inner).toSorted(byName)) : inner,
   );
-}
-
-function isPlainObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function byName([a]: [string, unknown], [b]: [string, unknown]): number {

@@ -3,6 +3,7 @@
  * so a translation without problems can be stored. It also reads the files in which services export templates.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isObject, parseObject } from '../lib/json.ts';
 import { ALIAS, type TemplateVariable, VARIABLE_TYPES } from '../templates/template-store.ts';
 import { readPart, SOURCE_MAX } from '../templates/liquid.ts';
 import { type Syntax, translatePart, type TranslatedPart, variablesOfParts } from './translate.ts';
@@ -97,16 +98,7 @@ export function readForeign(text: string): ForeignTemplate | null {
 
 function parse(text: string): Json | null {
   if (!text.trimStart().startsWith('{') || text.length > 4 * SOURCE_MAX) return null;
-  try {
-    const json: unknown = JSON.parse(text);
-    return isObject(json) ? json : null;
-  } catch {
-    return null;
-  }
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return parseObject(text);
 }
 
 function isText(value: unknown): value is string {

@@ -1,6 +1,7 @@
 /** Reads what an identity provider says about an account. Providers are trusted to sign in, not to send valid types. */
 import type { RoleRule } from '../../config/oidc.ts';
 import { ROLES, type Role } from '../../core/member-roles.ts';
+import { isObject } from '../../lib/json.ts';
 import type { Identity } from './identity-store.ts';
 
 type Claims = Readonly<Record<string, unknown>>;
@@ -76,8 +77,4 @@ function nameOf(claims: Claims): string | null {
 
 function textOf(value: unknown): string | null {
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : null;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

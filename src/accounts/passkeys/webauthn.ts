@@ -6,6 +6,7 @@
  * nothing vouches for the key in either form: it is the key of the person with the session that registers it.
  */
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { parseObject } from '../../lib/json.ts';
 
 /** COSE numbers of the algorithms that authenticators support: ES256, Ed25519, RS256 (Windows Hello). */
 export const ALGORITHMS = [-7, -8, -257] as const;
@@ -118,15 +119,6 @@ function keyProblem(publicKey: Buffer, algorithm: number): string | null {
 function readKey(der: Buffer): KeyObject | null {
   try {
     return createPublicKey({ key: der, format: 'der', type: 'spki' });
-  } catch {
-    return null;
-  }
-}
-
-function parseObject(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null;
   } catch {
     return null;
   }

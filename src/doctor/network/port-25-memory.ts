@@ -5,16 +5,25 @@
  * Only findings that a server's reply caused are remembered. A connection without a reply has troubled nobody, and its
  * cause may have been removed, so the next run tries it again. A lost or unreadable file costs four connections.
  */
-import { closeSync, constants, existsSync, openSync, readFileSync } from 'node:fs';
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
+import { isObject } from '../../lib/json.ts';
 import { MINUTE_MS } from '../../lib/units.ts';
 import type { World } from '../../lib/world.ts';
 import { type Finding, LEVELS } from '../finding.ts';
 
 const FILE = 'outgoing-port-25.json';
 export const REMEMBERED_MS = 10 * MINUTE_MS;
-/** More source addresses than that are tried in later runs. */
+/** Beyond this number, source addresses are forgotten, and the next run tries them again. */
 const ENTRIES_MAX = 100;
 
 /** @property localAddress null when the system chooses the address */
@@ -72,7 +81,7 @@ function readPlainFile(path: string): string {
 }
 
 function isRemembered(value: unknown): value is Remembered {
-  if (!isRecord(value) || !isRecord(value['finding'])) return false;
+  if (!isObject(value) || !isObject(value['finding'])) return false;
   const { localAddress, port, atMs, finding } = value;
   return (
     isTextOrNull(localAddress) &&
@@ -84,10 +93,6 @@ function isRemembered(value: unknown): value is Remembered {
       isTextOrNull,
     )
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }
 
 function isTextOrNull(value: unknown): value is string | null {

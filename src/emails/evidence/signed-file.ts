@@ -6,6 +6,7 @@
  * must learn elsewhere: from the installation, by its fingerprint.
  */
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
+import { isObject, parseObject } from '../../lib/json.ts';
 import { canonicalJson, isUnambiguousJson } from './canonical-json.ts';
 import type { ReceiptKey } from './receipt-key.ts';
 
@@ -76,19 +77,9 @@ const AMBIGUOUS =
 const BAD_SIGNER =
   'The file was changed after it was signed: its public key is missing, or its fingerprint is of another key.';
 
-function parseObject(json: string): Record<string, unknown> | null {
-  try {
-    const parsed: unknown = JSON.parse(json);
-    const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed);
-    return isObject ? (parsed as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
-}
-
 function readSigner(value: unknown): Signer | null {
-  if (typeof value !== 'object' || value === null) return null;
-  const { algorithm, public_key: publicKey, fingerprint } = value as Partial<Signer>;
+  if (!isObject(value)) return null;
+  const { algorithm, public_key: publicKey, fingerprint } = value;
   if (algorithm !== ALGORITHM || typeof publicKey !== 'string' || !isPublicKey(publicKey))
     return null;
   return fingerprint === fingerprintOf(publicKey) ? signerOf(publicKey) : null;

@@ -1,4 +1,5 @@
 /** Explains to operators why an ACME server did not issue a certificate, in one sentence, and what they can do. */
+import { parseJson } from '../../lib/json.ts';
 
 const TYPE_PREFIX = 'urn:ietf:params:acme:error:';
 const DETAIL_CHARACTERS_MAX = 400;
@@ -32,7 +33,10 @@ export function problemOfResponse(response: {
   text: string;
 }): AcmeError {
   const { status, headers, text } = response;
-  const { type, message } = problemOf(parse(text), `The server responded with status ${status}.`);
+  const { type, message } = problemOf(
+    parseJson(text),
+    `The server responded with status ${status}.`,
+  );
   const isFault = type === 'protocol' && status >= 500;
   return new AcmeError(isFault ? 'unreachable' : type, message, retryAfterMs(headers));
 }
@@ -56,14 +60,6 @@ export function retryAfterMs(headers: Headers): number | null {
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1_000;
   const ms = Date.parse(value) - Date.parse(headers.get('date') ?? '');
   return Number.isNaN(ms) ? null : Math.max(0, ms);
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 /** The text is logged and stored, and may contain text from the web server of a stranger. */

@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
+import { isObject } from '../../lib/json.ts';
 import { type TemplateVariable, VARIABLE_TYPES } from '../template-store.ts';
 
 export type Values = Readonly<Record<string, unknown>>;
@@ -52,9 +53,7 @@ export async function readValues({
   if (variablesFile === undefined) return variable;
   try {
     const inFile: unknown = JSON.parse(await readFile(variablesFile, 'utf8'));
-    if (typeof inFile !== 'object' || inFile === null || Array.isArray(inFile)) {
-      return `${variablesFile} is not one JSON object.`;
-    }
+    if (!isObject(inFile)) return `${variablesFile} is not one JSON object.`;
     return { ...inFile, ...variable };
   } catch (error) {
     return `The variables cannot be read: ${(error as Error).message}.`;

@@ -9,6 +9,7 @@ import { type Refusal, refuseFields } from '../../../core/refusals.ts';
 import { emailToWire, summaryToWire } from '../../../emails/wire.ts';
 import { readScheduledAt } from '../../../accept/draft.ts';
 import type { EmailDetail, EmailSummary } from '../../../emails/email-store.ts';
+import { isObject } from '../../../lib/json.ts';
 import { readPhraseMs } from './times.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -55,10 +56,6 @@ export function readNewEmail(body: unknown, nowMs: number): { body: unknown } | 
     email['scheduled_at'] = time;
   }
   return { body: email };
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isEmpty(value: unknown): boolean {
