@@ -6,16 +6,12 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { World } from '../lib/world.ts';
-import { hostProblem } from '../net/http/host-field.ts';
+import { startPublicListener } from '../net/http/public-listener.ts';
 import type { Challenge } from './certificate-store.ts';
-
-// An import would evaluate every export of node:http, which is slow (http/socket/raw-responses.ts).
-const { createServer } = process.getBuiltinModule('node:http');
 
 export type ChallengeListener = AsyncDisposable & { port: number };
 
 const CONNECTIONS_MAX = 256;
-const TIMEOUT_MS = 10_000;
 const READ_EVERY_MS = 1_000;
 const CHALLENGE = /^\/\.well-known\/acme-challenge\/([A-Za-z0-9_-]{1,256})$/;
 
@@ -30,33 +26,22 @@ type ListenerOptions = {
 export async function listenForChallenges(options: ListenerOptions): Promise<ChallengeListener> {
   const { where, urls } = options;
   const challenges = new SharedReads(options);
-  const times = { headersTimeout: TIMEOUT_MS, requestTimeout: TIMEOUT_MS };
-  const server = createServer(times, (request, response) => {
-    response.setHeader('content-type', 'text/plain; charset=utf-8');
+  const respond = (request: IncomingMessage, response: ServerResponse): void => {
     response.setHeader('connection', 'close');
-    const problem = hostProblem(request, request.url ?? '');
-    if (problem !== null) return void response.writeHead(400).end(`${problem}\n`);
     const [, token] = CHALLENGE.exec(request.url ?? '') ?? [];
     if (token === undefined) return redirect(request, response, urls);
     challenges.find(token).then(
       (found) => response.writeHead(found === undefined ? 404 : 200).end(found),
       () => response.writeHead(503).end(),
     );
-  });
-  server.maxConnections = CONNECTIONS_MAX;
-  server.setTimeout(TIMEOUT_MS, (socket) => socket.destroy());
-  await new Promise<void>((resolve, reject) => {
-    const { host, port } = where;
-    server.once('error', reject).listen({ port, ...(host === null ? {} : { host }) }, resolve);
-  });
-  return {
-    port: where.port,
-    async [Symbol.asyncDispose]() {
-      const closed = new Promise((resolve) => server.close(resolve));
-      server.closeAllConnections();
-      await closed;
-    },
   };
+  const listener = await startPublicListener({
+    where,
+    connectionsMax: CONNECTIONS_MAX,
+    contentType: 'text/plain; charset=utf-8',
+    respond,
+  });
+  return { ...listener, port: where.port };
 }
 
 /** Redirects to our own names only. A request with a key is refused, so that its sender notices. */

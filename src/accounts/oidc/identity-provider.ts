@@ -11,6 +11,7 @@ import type { Logger } from 'pino';
 import type { OidcConfig } from '../../config/oidc.ts';
 import type { Refusal } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
+import { readBody } from '../../net/http/response-body.ts';
 import { type Account, lacksClaims, readAccount } from './claims.ts';
 
 /** Random values of a sign-in, which are remembered until the provider sends the browser back. */
@@ -196,16 +197,8 @@ async function boundedFetch(
 ): Promise<Response> {
   const response = await fetch(url, { ...options, redirect: 'manual' } as RequestInit);
   const { status, headers } = response;
-  const pieces: Uint8Array[] = [];
-  let sizeBytes = 0;
-  // Leaving the loop closes the connection, so an endless body is not read.
-  for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-    sizeBytes += piece.length;
-    if (sizeBytes > RESPONSE_BYTES_MAX) throw new TypeError('the response is too large');
-    pieces.push(piece);
-  }
-  const body = sizeBytes === 0 ? null : Buffer.concat(pieces);
-  return new Response(body, { status, headers });
+  const body = await readBody(response, RESPONSE_BYTES_MAX);
+  return new Response(body.length === 0 ? null : body, { status, headers });
 }
 
 /** Returns whether the provider could not be reached, or fails itself: no token was refused. */

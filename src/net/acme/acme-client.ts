@@ -7,6 +7,7 @@
  * is an AcmeError.
  */
 import { createHash, createHmac, createPublicKey, type KeyObject, sign } from 'node:crypto';
+import { readBody } from '../http/response-body.ts';
 import { AcmeError, problemOfResponse, retryAfterMs, unreachable } from './acme-error.ts';
 
 type AcmeResponse = { status: number; headers: Headers; text: string };
@@ -213,7 +214,8 @@ export class AcmeClient {
       });
       this.#nonce = response.headers.get('replay-nonce') ?? this.#nonce;
       const { status, headers } = response;
-      return { status, headers, text: await readText(response) };
+      const body = await readBody(response, RESPONSE_BYTES_MAX);
+      return { status, headers, text: body.toString() };
     } catch (error) {
       throw unreachable(url, error);
     }
@@ -222,17 +224,6 @@ export class AcmeClient {
 
 function encodeJson(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');
-}
-
-async function readText({ body }: Response): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += chunk.length;
-    if (bytes > RESPONSE_BYTES_MAX) throw new Error('the response is too long');
-    chunks.push(Buffer.from(chunk));
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function parseObject(text: string): Record<string, unknown> {

@@ -9,7 +9,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ZodType } from 'zod';
 import type { World } from '../../lib/world.ts';
+import { parseJson } from '../../lib/json.ts';
 import { MIB } from '../../lib/units.ts';
+import { readBody } from '../http/response-body.ts';
 import { DnsProviderProblem, type ProblemKind } from './dns-provider.ts';
 
 export type ApiRequest = {
@@ -140,7 +142,8 @@ export class ApiClient {
         redirect: 'error',
         signal: AbortSignal.timeout(this.#timing.timeoutMs),
       });
-      response = { status: got.status, headers: got.headers, text: await readText(got) };
+      const text = (await readBody(got, BYTES_MAX)).toString();
+      response = { status: got.status, headers: got.headers, text };
     } catch (error) {
       return { problem: this.#noResponse(error), retryAfterMs: null };
     }
@@ -227,24 +230,4 @@ export function jsonReader<Shape, Value>(schema: ZodType<Shape>, pick: (shape: S
 export function jsonHeaders(authorization: string): ApiClientOptions['headers'] {
   const headers = new Headers({ authorization, 'content-type': 'application/json' });
   return () => Promise.resolve(headers);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-async function readText({ body }: Response): Promise<string> {
-  if (body === null) return '';
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    bytes += chunk.length;
-    if (bytes > BYTES_MAX) throw new Error('too large', { cause: { code: 'too large' } });
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }

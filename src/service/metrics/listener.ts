@@ -1,14 +1,13 @@
 /** The port of LETTERHAUS_METRICS_PORT, on which the supervisor serves the metrics of all workers. */
-import { createServer } from 'node:http';
-import { type AddressInfo, isIP } from 'node:net';
-import { hostProblem } from '../../net/http/host-field.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
+import { startPublicListener } from '../../net/http/public-listener.ts';
 
 const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
 
 export type MetricsListener = AsyncDisposable & { url: string };
 
 const CONNECTIONS_MAX = 64;
-const TIMEOUT_MS = 10_000;
 
 /**
  * Metrics name projects, sending domains and receivers. So they are served apart from the API, and on the loopback
@@ -23,11 +22,7 @@ export async function listenForMetrics(
   { names, ...where }: { host: string; port: number; names: readonly string[] },
   text: () => Promise<string> | undefined,
 ): Promise<MetricsListener> {
-  const times = { headersTimeout: TIMEOUT_MS, requestTimeout: TIMEOUT_MS };
-  const server = createServer(times, (request, response) => {
-    response.setHeader('content-type', PROMETHEUS_TEXT);
-    const problem = hostProblem(request, request.url ?? '');
-    if (problem !== null) return void response.writeHead(400).end(`${problem}\n`);
+  const respond = (request: IncomingMessage, response: ServerResponse): void => {
     if (!isOwnName(request.headers.host ?? '', names)) {
       return void response.writeHead(421).end(ASK_BY_ADDRESS);
     }
@@ -39,23 +34,16 @@ export async function listenForMetrics(
       (metrics) => response.writeHead(metrics === undefined ? 503 : 200).end(metrics),
       () => response.writeHead(503).end(),
     );
-  });
-  server.maxConnections = CONNECTIONS_MAX;
-  // Limits requests, responses, and clients that do not read.
-  server.setTimeout(TIMEOUT_MS, (socket) => socket.destroy());
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(where, () => resolve());
-  });
-  const { address, family, port } = server.address() as AddressInfo;
-  const host = family === 'IPv6' ? `[${address}]` : address;
-  return {
-    url: `http://${host}:${port}/metrics`,
-    async [Symbol.asyncDispose]() {
-      const closed = new Promise((resolve) => server.close(resolve));
-      server.closeAllConnections();
-      await closed;
-    },
   };
+  const listener = await startPublicListener({
+    where,
+    connectionsMax: CONNECTIONS_MAX,
+    contentType: PROMETHEUS_TEXT,
+    respond,
+  });
+  const { address, family, port } = listener.address;
+  const host = family === 'IPv6' ? `[${address}]` : address;
+  return { ...listener, url: `http://${host}:${port}/metrics` };
 }
 
 const ASK_BY_ADDRESS =
