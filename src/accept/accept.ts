@@ -9,8 +9,9 @@
  * its row into a response or a refusal. An email that is not handed over stays in the queue table until
  * delivery/queue/dispatcher.ts claims it.
  */
+import { hash } from 'node:crypto';
 import { failpoint } from '../lib/failpoint.ts';
-import type { Caller } from '../core/scope.ts';
+import { ALLOW_ALL, type Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
 import type { AcceptStore } from './store/accept-store.ts';
 import { AcceptedUnknown } from './store/lost-commits.ts';
@@ -54,6 +55,27 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
     finishAccept(email, draft, { row: row!, options });
     return acceptResultOf(row!, email);
   };
+}
+
+type OwnSender = Pick<Caller, 'projectId' | 'environment' | 'organizationId' | 'keyId' | 'domain'>;
+
+/** Accepts mail of the service itself as mail of a project. A repetition with the same `name` sends nothing. */
+export function acceptOwnMail(
+  accept: AcceptEmail,
+  { projectId, environment, organizationId, keyId, domain }: OwnSender,
+  { draft, name }: { draft: EmailDraft; name: string },
+): Promise<AcceptResult> {
+  const caller: Caller = {
+    projectId,
+    environment,
+    organizationId,
+    keyId,
+    domain,
+    permission: 'sending_access',
+    expiresAt: null,
+    ...ALLOW_ALL,
+  };
+  return accept(caller, draft, { key: name, fingerprint: hash('sha256', name, 'hex') });
 }
 
 /** Stores emails for which storage is reserved. Releases the reservation of each email that was not stored. */

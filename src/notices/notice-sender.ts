@@ -7,17 +7,15 @@
  * recognised as a repetition. Only senders at the project's own verified domains get notices, so that nobody can have
  * strangers mailed by naming them in an envelope. Notices request no notices.
  */
-import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { waitAtMost } from '../lib/at-most.ts';
 import type { Config } from '../config/config.ts';
 import { Overloaded, type RefusalCode } from '../core/refusals.ts';
-import { ALLOW_ALL } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { messageIdOf } from '../mail/compose.ts';
 import { EMAIL_DEFAULTS } from '../mail/email.ts';
 import { composeNotice, type NoticeFacts, noticeSender, NOTICE_SUBJECTS } from '../mail/notice.ts';
-import type { AcceptEmail } from '../accept/accept.ts';
+import { type AcceptEmail, acceptOwnMail } from '../accept/accept.ts';
 import type { AcceptResult } from '../accept/accept-results.ts';
 import type { EmailDraft } from '../accept/draft.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
@@ -172,23 +170,9 @@ export class NoticeSender {
   }
 
   #accept(notice: DueNotice, draft: EmailDraft): Promise<AcceptResult> {
-    const { projectId, environment, organizationId, keyId, emailId, position, kind } = notice;
-    const key = `notice-${emailId}-${position}-${kind}`;
-    const fingerprint = createHash('sha256').update(key).digest('hex');
-    return this.#options.accept(
-      {
-        projectId,
-        environment,
-        organizationId,
-        keyId,
-        permission: 'sending_access',
-        domain: null,
-        expiresAt: null,
-        ...ALLOW_ALL,
-      },
-      draft,
-      { key, fingerprint },
-    );
+    const { emailId, position, kind } = notice;
+    const name = `notice-${emailId}-${position}-${kind}`;
+    return acceptOwnMail(this.#options.accept, { ...notice, domain: null }, { draft, name });
   }
 }
 

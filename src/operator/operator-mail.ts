@@ -6,16 +6,14 @@
  * recognised as a repetition. While no mail can be accepted everything waits, and the condition `operator.unreachable`
  * has the reason.
  */
-import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { CONDITION_LAPSES_AFTER_MS, type OperatorEvents } from '../core/operator-events.ts';
 import type { UnreadyCode } from '../core/unready.ts';
 import { isRefusal } from '../core/refusals.ts';
-import { ALLOW_ALL, type Caller } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, domainOf, formatMailbox } from '../mail/address.ts';
-import type { AcceptEmail } from '../accept/accept.ts';
+import { type AcceptEmail, acceptOwnMail } from '../accept/accept.ts';
 import type { AcceptResult } from '../accept/accept-results.ts';
 import { parseDraft } from '../accept/draft.ts';
 import {
@@ -143,16 +141,9 @@ export class OperatorMail {
     const { allowPrivateNetworks } = config;
     const draft = parseDraft(input, { environment: 'live', allowPrivateNetworks });
     if (isRefusal(draft)) return { kind: 'refused', ...draft };
-    const caller: Caller = {
-      ...sender,
-      keyId: await findOrCreateMailKey(db, sender),
-      permission: 'sending_access',
-      expiresAt: null,
-      ...ALLOW_ALL,
-    };
-    const key = `operator-mail-${mail.id}`;
-    const fingerprint = createHash('sha256').update(key).digest('hex');
-    const result = await accept(caller, draft, { key, fingerprint });
+    const keyId = await findOrCreateMailKey(db, sender);
+    const name = `operator-mail-${mail.id}`;
+    const result = await acceptOwnMail(accept, { ...sender, keyId }, { draft, name });
     if (result.kind === 'accepted') {
       log.info({ event: mail.kind, reports: mail.total }, 'mail to the operator was accepted');
     }

@@ -5,13 +5,11 @@
  * The link lets its reader join with the invited role, and other members can read the mail of their projects. So the
  * service never shows the content of this mail (emails/email-store.ts). It has no html, so no link in it is tracked.
  */
-import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { AcceptEmail } from '../../accept/accept.ts';
+import { type AcceptEmail, acceptOwnMail } from '../../accept/accept.ts';
 import { parseDraft } from '../../accept/draft.ts';
 import type { Config } from '../../config/config.ts';
 import { isRefusal } from '../../core/refusals.ts';
-import { ALLOW_ALL, type Caller } from '../../core/scope.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import { CONCEALED_METADATA } from '../../emails/email-store.ts';
 import type { Address } from '../../mail/address.ts';
@@ -76,16 +74,8 @@ async function send(
   );
   if (isRefusal(draft)) throw new Error(draft.message);
   const keyId = await findOrCreateMailKey(db, sender, KEY_NAME);
-  const caller: Caller = {
-    ...sender,
-    ...ALLOW_ALL,
-    keyId,
-    permission: 'sending_access',
-    expiresAt: null,
-  };
-  const key = `invitation-${id}`;
-  const fingerprint = createHash('sha256').update(key).digest('hex');
-  const result = await accept(caller, draft, { key, fingerprint });
+  const name = `invitation-${id}`;
+  const result = await acceptOwnMail(accept, { ...sender, keyId }, { draft, name });
   if (result.kind === 'accepted') return true;
   const reason = 'message' in result ? result.message : result.kind;
   log.warn({ invitation_id: id, reason }, 'an invitation was not mailed; pass its link on');
