@@ -51,8 +51,11 @@ export function isId(text: string): boolean {
   return UUID.test(text);
 }
 
-/** Returns the smallest UUID whose first 48 bits are `ms`. */
+const MS_MAX = 2 ** 48 - 1;
+
+/** Returns the smallest UUID of this time. A time that no id can have becomes the first or the last one. */
 export function firstUuidAt(ms: number): string {
-  const hex = ms.toString(16).padStart(12, '0');
+  const whole = Math.floor(Math.min(Math.max(ms, 0), MS_MAX));
+  const hex = whole.toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }

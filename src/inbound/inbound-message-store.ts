@@ -7,7 +7,8 @@
  * of the ring.
  */
 import type { Environment } from '../core/scope.ts';
-import { firstUuidAt, isId } from '../database/ids.ts';
+import { readIdBefore } from '../database/expiry.ts';
+import { isId } from '../database/ids.ts';
 import { type Queryable, type Database, DatabaseUnavailable } from '../database/database.ts';
 import { messageRow, type NewInboundMessage } from './report-store.ts';
 import { GroupCommit } from '../database/group-commit.ts';
@@ -116,11 +117,7 @@ async function deleteBatch(
   table: Table,
   { projectId, ageH }: { projectId: string | null; ageH: number },
 ): Promise<number> {
-  const [now] = await db.query<{ ms: number }>(
-    `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
-    [ageH],
-  );
-  const before = firstUuidAt(Math.max(0, Math.floor(now?.ms ?? 0)));
+  const before = await readIdBefore(db, ageH);
   const deleted =
     projectId === null
       ? await db.query(deleteOldSql(table), [before])

@@ -8,8 +8,7 @@
  */
 import type { Retention } from '../core/retention.ts';
 import type { Queryable } from '../database/database.ts';
-import { batchDelete } from '../database/expiry.ts';
-import { firstUuidAt } from '../database/ids.ts';
+import { batchDelete, readIdBefore } from '../database/expiry.ts';
 import { purgeAuthWindows } from '../accounts/limits/limit-store.ts';
 import { deleteEndedKeys } from '../accounts/keys/key-store.ts';
 import { deleteOldHistory } from '../suppressions/history-store.ts';
@@ -118,14 +117,6 @@ update projects set mail_removed_before = noted.before
  where projects.id = $1 and coalesce(projects.mail_removed_before < noted.before, true)`;
 
 export const NO_ID = '00000000-0000-0000-0000-000000000000';
-
-async function readIdBefore(db: Queryable, ageH: number): Promise<string> {
-  const [row] = await db.query<{ ms: number }>(
-    `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
-    [ageH],
-  );
-  return firstUuidAt(Math.max(0, Math.floor(row?.ms ?? 0)));
-}
 
 type Batch = { checked: number; removed: number; last: string | null };
 

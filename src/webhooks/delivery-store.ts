@@ -134,10 +134,16 @@ const rangeSql = (failed: boolean) => `
    and delivery.created_at < $7
    and ($8::text is null or delivery.status = $8) and ${failedSql(failed)}`;
 
-const MATCHES = `
-       ($10::text is null or delivery.type = $10)
-   and ($11::text is null or delivery.log -> -1 ->> 'status' like $11)
-   and (not $12::boolean or (delivery.log <> '[]' and delivery.log -> -1 ->> 'status' is null))`;
+type MatchParameters = { type: string; codeLike: string; isUnanswered: string };
+
+/** Conditions on the type of the event and the last response. */
+export const matchesSql = (P: MatchParameters): string => `
+       (${P.type}::text is null or delivery.type = ${P.type})
+   and (${P.codeLike}::text is null or delivery.log -> -1 ->> 'status' like ${P.codeLike})
+   and (not ${P.isUnanswered}::boolean
+        or (delivery.log <> '[]' and delivery.log -> -1 ->> 'status' is null))`;
+
+const MATCHES = matchesSql({ type: '$10', codeLike: '$11', isUnanswered: '$12' });
 
 const findRangeSql = (failed: boolean) => `
 select delivery.event_id as id ${rangeSql(failed)} and ${MATCHES}
@@ -203,13 +209,18 @@ export async function countDeliveries(
 }
 
 function matchValues({ type, code }: DeliveryRange): unknown[] {
-  const like = code === null || code === 'none' ? null : code.like;
-  return [type, like, code === 'none'];
+  const { codeLike, isUnanswered } = codeValues(code);
+  return [type, codeLike, isUnanswered];
+}
+
+export function codeValues(code: ResponseCode | null) {
+  const codeLike = code === null || code === 'none' ? null : code.like;
+  return { codeLike, isUnanswered: code === 'none' };
 }
 
 function rangeValues(scope: Scope, range: DeliveryRange, after: string | null): unknown[] {
   const { endpointId, since, until, status } = range;
-  const first = firstUuidAt(Math.max(0, since.getTime() - ID_MARGIN_MS));
+  const first = firstUuidAt(since.getTime() - ID_MARGIN_MS);
   const last = firstUuidAt(until.getTime() + ID_MARGIN_MS);
   const ids = [after !== null && after > first ? after : first, last];
   return [scope.projectId, scope.environment, endpointId, ...ids, since, until, status];

@@ -340,7 +340,7 @@ async function idRange(
 ): Promise<IdRange> {
   if (id !== null) {
     const ms = Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
-    const [first, next] = [firstUuidAt(ms), firstUuidAt(Math.min(ms + 1, 2 ** 48 - 1))];
+    const [first, next] = [firstUuidAt(ms), firstUuidAt(ms + 1)];
     return { olderThan: least(page.after, next), newerThan: greatest(page.before, first) };
   }
   if (createdAfter === null && createdBefore === null) {
@@ -350,15 +350,11 @@ async function idRange(
     'select extract(epoch from skew)::float8 * 1000 as ms from clock',
   );
   const skewMs = clock?.ms ?? 0;
-  const lowest = idAt(createdAfter, -CLOCK_SLACK_MS - Math.max(0, skewMs));
-  const highest = idAt(createdBefore, CLOCK_SLACK_MS - Math.min(0, skewMs));
+  const earlierMs = CLOCK_SLACK_MS + Math.max(0, skewMs);
+  const laterMs = CLOCK_SLACK_MS - Math.min(0, skewMs);
+  const lowest = createdAfter && firstUuidAt(createdAfter.getTime() - earlierMs);
+  const highest = createdBefore && firstUuidAt(createdBefore.getTime() + laterMs);
   return { olderThan: least(page.after, highest), newerThan: greatest(page.before, lowest) };
-}
-
-function idAt(time: Date | null, shiftMs: number): string | null {
-  if (time === null) return null;
-  const ms = Math.round(time.getTime() + shiftMs);
-  return firstUuidAt(Math.min(Math.max(ms, 0), 2 ** 48 - 1));
 }
 
 function least(a: string | null, b: string | null): string | null {

@@ -177,7 +177,7 @@ export async function makeSearchBlocks(
   db: Pick<Database, 'query' | 'transaction'>,
   { nowMs, isStopping }: { nowMs: number; isStopping: () => boolean },
 ): Promise<number> {
-  const before = firstUuidAt(Math.max(0, nowMs - SETTLED_AFTER_MS));
+  const before = firstUuidAt(nowMs - SETTLED_AFTER_MS);
   let made = 0;
   for (const scope of await db.query<Scope>(FIND_DUE, [before])) {
     for (let last = BLOCKS_PER_BATCH; last === BLOCKS_PER_BATCH && !isStopping(); made += last) {

@@ -16,7 +16,9 @@ import { namedParameters } from '../../database/parameters/named-parameters.ts';
 import {
   DELIVERY_COLUMNS,
   type DeliveryStatus,
+  codeValues,
   ID_MARGIN_MS,
+  matchesSql,
   QUEUE_JOIN,
   type ResponseCode,
   type WebhookDelivery,
@@ -107,10 +109,7 @@ const ofEventsSql = (events: string): string => `
 const listSql = (deliveries: string, order: Scan['order']): string => `
 select ${DELIVERY_COLUMNS} from (${deliveries}) delivery${QUEUE_JOIN}
  where (${P.status}::text is null or delivery.status = ${P.status})
-   and (${P.type}::text is null or delivery.type = ${P.type})
-   and (${P.codeLike}::text is null or delivery.log -> -1 ->> 'status' like ${P.codeLike})
-   and (not ${P.isUnanswered}::boolean
-        or (delivery.log <> '[]' and delivery.log -> -1 ->> 'status' is null))
+   and ${matchesSql(P)}
    and (${P.since}::timestamptz is null or delivery.created_at >= ${P.since})
    and (${P.until}::timestamptz is null or delivery.created_at < ${P.until})
  order by delivery.event_id ${order}
@@ -152,21 +151,16 @@ async function eventsSql(
 }
 
 function filterValues({ code, ...filter }: DeliveryFilter, limit: number): unknown[] {
-  const codeLike = code === null || code === 'none' ? null : code.like;
-  return FILTER.valuesOf({ ...filter, codeLike, isUnanswered: code === 'none', limit });
+  return FILTER.valuesOf({ ...filter, ...codeValues(code), limit });
 }
 
 /** A time converts to an id only approximately, so the list compares `created_at` too. */
 function idRange(page: Page, { since, until }: DeliveryFilter) {
-  const [lowest, highest] = [idAt(since, -ID_MARGIN_MS), idAt(until, ID_MARGIN_MS)];
+  const lowest = since && firstUuidAt(since.getTime() - ID_MARGIN_MS);
+  const highest = until && firstUuidAt(until.getTime() + ID_MARGIN_MS);
   const { after, before } = page;
   return {
     olderThan: after !== null && (highest === null || after < highest) ? after : highest,
     newerThan: before !== null && (lowest === null || before > lowest) ? before : lowest,
   };
-}
-
-function idAt(time: Date | null, shiftMs: number): string | null {
-  if (time === null) return null;
-  return firstUuidAt(Math.min(Math.max(time.getTime() + shiftMs, 0), 2 ** 48 - 1));
 }

@@ -137,7 +137,7 @@ export async function readStatistics(
   scope: Scope,
   { endpointId, since, until, intervals }: StatisticsRange & { endpointId: string },
 ): Promise<DeliveryStatistics> {
-  const firstId = firstUuidAt(Math.max(0, since.getTime() - ID_MARGIN_MS));
+  const firstId = firstUuidAt(since.getTime() - ID_MARGIN_MS);
   const lastId = firstUuidAt(until.getTime() + ID_MARGIN_MS);
   const values = valuesOf({ ...scope, endpointId, firstId, lastId, since, until, intervals });
   const [row] = await db.query<DeliveryStatistics>(READ, values);

@@ -86,7 +86,7 @@ export async function countMetrics(
   query: MetricsQuery,
 ): Promise<MetricCount[] | null> {
   const { since, until, dimensions, granularity, domainIds, emailIds } = query;
-  const first = firstUuidAt(Math.max(0, since.getTime() - CLOCK_SLACK_MS));
+  const first = firstUuidAt(since.getTime() - CLOCK_SLACK_MS);
   const last = firstUuidAt(until.getTime() + CLOCK_SLACK_MS);
   const rows = await db.query<MetricCount & { emails: number }>(COUNT, [
     projectId,
