@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import { type Scope, scopeKey } from '../core/scope.ts';
 import type { StreamPoint } from './stream-store.ts';
+import { UUID_BYTES, uuidBytes, uuidText } from '../mail/links/uuid.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 
 const VERSION = 1;
@@ -19,9 +20,9 @@ export function cursorText(point: StreamPoint, scope: Scope): string {
   at = body.writeUIntBE(Math.max(0, point.asOfMs), at, 6);
   at = body.writeUInt16BE(point.epoch, at);
   at = body.writeBigUInt64BE(point.xactId, at);
-  at += body.write(hexOf(point.subjectId), at, 'hex');
+  at += uuidBytes(point.subjectId).copy(body, at);
   at = body.writeUInt32BE(point.seq, at);
-  body.write(hexOf(point.eventId ?? NO_ID), at, 'hex');
+  uuidBytes(point.eventId ?? NO_ID).copy(body, at);
   return Buffer.concat([body, checkOf(body, scope)]).toString('base64url');
 }
 
@@ -50,11 +51,6 @@ function checkOf(body: Buffer, scope: Scope): Buffer {
   return hash('sha256', text, 'buffer').subarray(0, CHECK_BYTES);
 }
 
-function hexOf(id: string): string {
-  return id.replaceAll('-', '');
-}
-
 function idAt(body: Buffer, at: number): string {
-  const hex = body.toString('hex', at, at + 16);
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  return uuidText(body.subarray(at, at + UUID_BYTES));
 }

@@ -19,6 +19,7 @@ import { isSimulated } from './held-back-store.ts';
 import type { SuppressionsMaximum } from '../accounts/limits/maximum-store.ts';
 import type { PageResult } from '../database/page.ts';
 import { addressKey } from '../mail/address.ts';
+import { uuidText } from '../mail/links/uuid.ts';
 import { newId } from '../database/ids.ts';
 import { batchDelete } from '../database/expiry.ts';
 
@@ -269,8 +270,7 @@ export async function findSuppressionById(
 
 /** Returns an id for clients that need one. It depends only on the addressKey. */
 export function suppressionId(address: string): string {
-  const digest = hash('md5', addressKey(address), 'hex');
-  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  return uuidText(hash('md5', addressKey(address), 'buffer'));
 }
 
 /** Returns the JSON of events and API responses. Statements that write many rows produce the same. */

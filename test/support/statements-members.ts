@@ -65,7 +65,7 @@ async function useIdentities({ db }: Pick<Stage, 'db'>, memberId: string): Promi
   await identities.useIdentity(db, account);
   await identities.hasIdentity(db, memberId);
   await identities.unlinkIdentity(db, memberId);
-  await challenges.useChallenge(db, Buffer.from(newId()));
+  await challenges.useChallenge(db, newId());
   await challenges.deleteExpiredChallenges(db, 500);
 }
 

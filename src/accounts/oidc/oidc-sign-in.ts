@@ -5,7 +5,6 @@
  * A sign-in has a cookie (`progress`) from its begin to its end, so it ends in the browser where it began. A response
  * is used once, on all nodes, also when it is refused. Failures count against the limit on failed authentications.
  */
-import { createHash } from 'node:crypto';
 import type { OidcConfig } from '../../config/oidc.ts';
 import { signInLimitRefusal } from '../../core/limits.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
@@ -98,8 +97,7 @@ export class OidcSignIn {
 
   async #readAccount(response: string, flow: Flow) {
     const { db, provider } = this.#options;
-    const sha256 = createHash('sha256').update(flow.state).digest();
-    if (!(await useChallenge(db, sha256))) return USED;
+    if (!(await useChallenge(db, flow.state))) return USED;
     return provider.finish(response, flow);
   }
 

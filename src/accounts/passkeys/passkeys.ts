@@ -5,7 +5,7 @@
  * Each challenge works once, within ten minutes, in the browser that asked for it. Failures count against the limit on
  * failed authentications.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
 import { signInLimitRefusal } from '../../core/limits.ts';
 import type { Refusal } from '../../core/refusals.ts';
@@ -207,8 +207,7 @@ export class Passkeys {
   async #useProgress(progress: string | null): Promise<PasskeyProgress | null> {
     const begun = this.#options.sealed.open(progress);
     if (begun === null) return null;
-    const sha256 = createHash('sha256').update(begun.challenge).digest();
-    return (await useChallenge(this.#options.db, sha256)) ? begun : null;
+    return (await useChallenge(this.#options.db, begun.challenge)) ? begun : null;
   }
 }
 

@@ -1,4 +1,5 @@
 /** Random values of sign-ins in progress that were used. Each works once, on all nodes. */
+import { hash } from 'node:crypto';
 import type { Queryable } from '../../database/database.ts';
 import { batchDelete } from '../../database/expiry.ts';
 
@@ -11,8 +12,8 @@ on conflict do nothing
 returning 1`;
 
 /** Returns false when the value was used already. */
-export async function useChallenge(db: Queryable, sha256: Buffer): Promise<boolean> {
-  return (await db.query(USE, [sha256])).length > 0;
+export async function useChallenge(db: Queryable, challenge: string): Promise<boolean> {
+  return (await db.query(USE, [hash('sha256', challenge, 'buffer')])).length > 0;
 }
 
 export const deleteExpiredChallenges = batchDelete('used_challenges', 'expires_at <= app_now()');

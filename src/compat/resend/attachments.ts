@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields, noSuch } from '../../core/refusals.ts';
 import { type AttachedFile, inspectMessage } from '../../emails/inspection/inspect.ts';
 import { makeShareToken, readShareToken } from '../../mail/links/share-link.ts';
+import { UUID_BYTES, uuidText } from '../../mail/links/uuid.ts';
 import { callerOf } from '../../http/access.ts';
 import { readInTurn } from '../../emails/inspection/http-content-reads.ts';
 import { refuse } from '../../http/errors.ts';
@@ -95,8 +96,7 @@ function attachmentToResend(
 
 /** Returns a UUID, because some clients decode one. It is the same for the same file. */
 function attachmentId(emailId: string, number: number): string {
-  const digest = hash('sha256', `${emailId} ${number}`, 'hex');
-  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5');
+  return uuidText(hash('sha256', `${emailId} ${number}`, 'buffer').subarray(0, UUID_BYTES));
 }
 
 function pageOfAttachments(

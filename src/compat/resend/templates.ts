@@ -11,6 +11,7 @@ import { callerOf } from '../../http/access.ts';
 import { refuse } from '../../http/errors.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
 import { label } from '../../http/schemas.ts';
+import { UUID_BYTES, uuidText } from '../../mail/links/uuid.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shared-schemas.ts';
 
@@ -217,6 +218,5 @@ function toResend(source: string): string {
 }
 
 function versionId(templateId: string, version: number): string {
-  const digest = hash('sha256', `${templateId} ${version}`, 'hex');
-  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5');
+  return uuidText(hash('sha256', `${templateId} ${version}`, 'buffer').subarray(0, UUID_BYTES));
 }

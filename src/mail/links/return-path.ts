@@ -8,17 +8,15 @@
  * is not valid for return paths.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { UUID_BYTES, uuidBytes, uuidText } from './uuid.ts';
 
 /** The key purpose of return paths and unsubscribe addresses (secrets/secret-box.ts). */
 export const RETURN_PATH = 'return path';
 
 const RETURN_PATH_PREFIX = 'b-';
 const UNSUBSCRIBE_PREFIX = 'u-';
-const ID_BYTES = 16;
-const RECIPIENT_BYTES = ID_BYTES + 1;
+const RECIPIENT_BYTES = UUID_BYTES + 1;
 const MAC_BYTES = 13;
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** `emailId`: a lower-case UUID. `position`: the recipient's place in the email, 0 to 255. */
 export type NamedRecipient = { emailId: string; position: number };
@@ -51,10 +49,9 @@ function makeAddress(
   prefix: string,
   { emailId, position, domain, secret }: NamedRecipient & AddressContext,
 ): string {
-  if (!UUID.test(emailId)) throw new Error('a signed address needs the UUID of an email');
   const recipient = Buffer.alloc(RECIPIENT_BYTES);
-  recipient.write(emailId.replaceAll('-', ''), 'hex');
-  recipient.writeUInt8(position, ID_BYTES);
+  uuidBytes(emailId).copy(recipient);
+  recipient.writeUInt8(position, UUID_BYTES);
   const token = toBase32(Buffer.concat([recipient, macOf(prefix, recipient, secret)]));
   return `${prefix}${token}@${domain}`;
 }
@@ -66,9 +63,8 @@ function readAddress(prefix: string, localPart: string, secret: Buffer): NamedRe
   const recipient = token.subarray(0, RECIPIENT_BYTES);
   if (!timingSafeEqual(token.subarray(RECIPIENT_BYTES), macOf(prefix, recipient, secret)))
     return null;
-  const id = recipient.toString('hex', 0, ID_BYTES);
-  const emailId = id.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-  return { emailId, position: recipient.readUInt8(ID_BYTES) };
+  const emailId = uuidText(recipient.subarray(0, UUID_BYTES));
+  return { emailId, position: recipient.readUInt8(UUID_BYTES) };
 }
 
 /** For compatibility, the signature of a return path does not cover its prefix. */
