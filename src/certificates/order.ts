@@ -13,7 +13,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { Queryable } from '../database/database.ts';
 import type { World } from '../lib/world.ts';
-import { DAY_MS, HOUR_MS } from '../lib/units.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../lib/units.ts';
 import { AcmeClient } from '../net/acme/acme-client.ts';
 import { AcmeError, remedyOf } from '../net/acme/acme-error.ts';
 import { orderCertificate } from '../net/acme/order-certificate.ts';
@@ -35,7 +35,6 @@ export type OrderContext = {
   signal: AbortSignal;
 };
 
-const MINUTE_MS = 60_000;
 const ORDER_TIMEOUT_MS = 5 * MINUTE_MS;
 /** After an attempt that may count as a failed validation. */
 export const WAITS_MS = [15, 30, 60, 120, 240, 720].map((minutes) => minutes * MINUTE_MS);

@@ -4,7 +4,7 @@
  *
  * The parsers below return the value, or null for an invalid text.
  */
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
 import { mostSimilar } from '../lib/similar.ts';
 import { type Env, isSecretVariable } from './env-file.ts';
 import { parseServer } from '../net/dns/dns-query.ts';
@@ -154,23 +154,6 @@ export function parseHost(text: string): string | null {
 /** Parses a name of the machine for EHLO (RFC 5321 §4.1.1.1), not necessarily fully qualified. */
 export function parseHostName(text: string): string | null {
   return isIP(text) === 0 && HOST_NAME.test(text) ? text.toLowerCase() : null;
-}
-
-export function parseNetwork(text: string): string | null {
-  const [ip = '', bits, ...rest] = text.split('/');
-  const family = isIP(ip);
-  if (family === 0 || rest.length > 0) return null;
-  if (bits === undefined) return text;
-  try {
-    new BlockList().addSubnet(
-      ip,
-      /^\d+$/.test(bits) ? Number(bits) : -1,
-      family === 4 ? 'ipv4' : 'ipv6',
-    );
-    return text;
-  } catch {
-    return null;
-  }
 }
 
 export function parseDnsServer(text: string): string | null {

@@ -7,11 +7,11 @@ import {
   parseOneOf,
   parseHost,
   parseMegabytes,
-  parseNetwork,
   parsePort,
   parsePublicUrl,
   parseTimeoutMs,
 } from './env-reader.ts';
+import { parseNetwork } from '../net/networks.ts';
 import { MIB } from '../lib/units.ts';
 
 export type HttpConfig = {

@@ -1,6 +1,7 @@
 /** Sending domains as the API and events return them, with advice. */
 import { entityTagOf } from '../core/entity-tag.ts';
 import { describeAlert } from '../reputation/alert.ts';
+import { DAY_MS } from '../lib/units.ts';
 import type { Advice } from './dns/advice.ts';
 import type { CheckedRecord } from './dns/records.ts';
 import { adviseKeySize } from '../mail/dkim-import.ts';
@@ -74,7 +75,7 @@ function dkimToWire(domain: StoredDomain) {
 }
 
 export function removableAt({ since }: OtherKeys): string {
-  return new Date(Date.parse(since) + PREVIOUS_NEEDED_DAYS * 86_400_000).toISOString();
+  return new Date(Date.parse(since) + PREVIOUS_NEEDED_DAYS * DAY_MS).toISOString();
 }
 
 function adviseRotation(domain: StoredDomain): { about: 'dkim'; message: string }[] {

@@ -11,6 +11,7 @@
  * recipients, its rows in the queue and its events. reconciliation-store.ts contains the statements.
  */
 import { FINAL_STATUSES, type FinalStatus } from '../core/statuses.ts';
+import { HOUR_MS } from '../lib/units.ts';
 
 /** In order of severity, the most severe first. */
 export const DIFFERENCE_KINDS = [
@@ -132,7 +133,7 @@ export type Statuses = Readonly<Record<FinalStatus | 'open', number>>;
 export const STATUS_COLUMNS = [...FINAL_STATUSES, 'open'] as const;
 
 /** A day is compared with the counters this long after its end, when none of its transactions still runs. */
-export const DAY_ENDS_AFTER_MS = 3_600_000;
+export const DAY_ENDS_AFTER_MS = HOUR_MS;
 
 export function describeDifference(difference: Difference): string {
   const { kind, emails, examples, counter, counted, stored } = difference;

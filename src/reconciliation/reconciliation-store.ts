@@ -21,7 +21,7 @@ import { ENVIRONMENTS } from '../core/scope.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../core/statuses.ts';
 import { firstUuidAt } from '../database/ids.ts';
 import type { Database, Queryable } from '../database/database.ts';
-import { DAY_MS } from '../lib/units.ts';
+import { DAY_MS, HOUR_MS } from '../lib/units.ts';
 
 /** A project's mail of a day. @property day in the format 2026-11-25 */
 export type ProjectDay = { projectId: string; day: string };
@@ -30,7 +30,7 @@ export type ProjectDay = { projectId: string; day: string };
  * An id has the time of its node. A node accepts no mail when its clock differs by an hour or more
  * (service/readiness/clock-watch.ts).
  */
-const CLOCK_SKEW_MAX_MS = 2 * 3_600_000;
+const CLOCK_SKEW_MAX_MS = 2 * HOUR_MS;
 /** After this time another process takes over a check that died. */
 const CLAIM_INTERVAL = '10 minutes';
 const ENDS_AFTER = `interval '${DAY_ENDS_AFTER_MS} milliseconds'`;

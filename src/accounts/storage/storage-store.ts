@@ -11,6 +11,7 @@
  */
 import type { Retention } from '../../core/retention.ts';
 import { WEEK_MS } from '../../database/partitions.ts';
+import { HOUR_MS } from '../../lib/units.ts';
 import type { Queryable } from '../../database/database.ts';
 import { SHORT_RETENTION_H } from '../../retention/retention-store.ts';
 
@@ -127,7 +128,7 @@ export async function setStorageDefault(db: Queryable, bytes: number | null): Pr
 const SUBTRACT_DELETED = `
 with kept as (
   select projects.id, kept.hours, case when kept.hours < least(coalesce($1::int, $2), coalesce($2::int, $1))
-                               or kept.hours < ${SHORT_RETENTION_H} then 0 else ${WEEK_MS / 3_600_000} end
+                               or kept.hours < ${SHORT_RETENTION_H} then 0 else ${WEEK_MS / HOUR_MS} end
                                  as more_hours
     from projects
    cross join lateral (select least(projects.retention_content_h, projects.retention_metadata_h, $1, $2)

@@ -7,6 +7,7 @@
  * is what a strict policy is for, or a service that the owner has forgotten: the owner decides.
  */
 import type { DmarcTotals } from './dmarc-store.ts';
+import { DAY_MS } from '../../lib/units.ts';
 import { isDmarc, parseDmarcTags } from '../dns/dmarc-records.ts';
 
 /** The period whose reports count. */
@@ -16,7 +17,6 @@ const DAYS_WITH_REPORTS_MIN = 5;
 const MESSAGES_MIN = 20;
 const OWN_FAILED_MAX = 0.01;
 const OTHERS_FAILED_MAX = 0.02;
-const DAY_MS = 86_400_000;
 const NEXT = { none: 'quarantine', quarantine: 'reject' } as const;
 const SOURCES_NAMED_MAX = 3;
 
@@ -64,26 +64,30 @@ export function dmarcProgress(evidence: DmarcEvidence): DmarcProgress {
   const { at, text, totals } = evidence;
   const policy = policyOf(text);
   if (policy === null) {
-    const message = `The DMARC record of ${at} has no valid policy. Write p=none, p=quarantine or p=reject.`;
-    return { state: 'invalid_record', message, proposal: null };
+    return withoutProposal(
+      'invalid_record',
+      `The DMARC record of ${at} has no valid policy. Write p=none, p=quarantine or p=reject.`,
+    );
   }
   if (policy === 'reject') {
     const message = `The DMARC policy of ${at} is reject, the strictest one.`;
-    return { state: 'strictest', message: `${message}${ownFailure(evidence)}`, proposal: null };
+    return withoutProposal('strictest', `${message}${ownFailure(evidence)}`);
   }
   const head = `The DMARC policy of ${at} is ${policy}.`;
   if (totals.reports === 0) return withoutReports(head, evidence);
   const { own, others } = sums(evidence);
   const sent = own.passed + own.failed + others.passed + others.failed;
-  const isLong =
-    totals.now.getTime() - (totals.firstAt?.getTime() ?? 0) >= (DMARC_DAYS - 1) * DAY_MS;
-  if (!isLong || totals.days < DAYS_WITH_REPORTS_MIN || sent < MESSAGES_MIN) {
-    const message = `${head} Receivers have reported ${sent} messages on ${totals.days} days. A proposal needs ${MESSAGES_MIN} messages, and reports of two weeks on at least ${DAYS_WITH_REPORTS_MIN} days.`;
-    return { state: 'collecting', message, proposal: null };
+  const coveredMs = totals.now.getTime() - (totals.firstAt?.getTime() ?? 0);
+  const coversPeriod = coveredMs >= (DMARC_DAYS - 1) * DAY_MS;
+  if (!coversPeriod || totals.days < DAYS_WITH_REPORTS_MIN || sent < MESSAGES_MIN) {
+    return withoutProposal(
+      'collecting',
+      `${head} Receivers have reported ${sent} messages on ${totals.days} days. A proposal needs ${MESSAGES_MIN} messages, and reports of two weeks on at least ${DAYS_WITH_REPORTS_MIN} days.`,
+    );
   }
   if (isMoreThan(OWN_FAILED_MAX, own)) {
-    const message = `${head}${ownFailure(evidence)} Repair that before a stricter policy: letterhaus doctor ${at}.`;
-    return { state: 'own_mail_fails', message, proposal: null };
+    const remedy = `Repair that before a stricter policy: letterhaus doctor ${at}.`;
+    return withoutProposal('own_mail_fails', `${head}${ownFailure(evidence)} ${remedy}`);
   }
   const proposal = text.replace(/(;\s*p\s*=\s*)\w+/i, `$1${NEXT[policy]}`);
   if (isMoreThan(OTHERS_FAILED_MAX, { ...others, passed: sent - others.failed })) {
@@ -99,7 +103,11 @@ function withoutReports(head: string, { text, reportAddress }: DmarcEvidence): D
   const message = reported.includes(`mailto:${reportAddress}`)
     ? `${head} No report has arrived at ${reportAddress} yet. Receivers send one a day for domains with mail.`
     : `${head} Add mailto:${reportAddress} to rua in the record, so that the service reads the reports and says when a stricter policy is safe.`;
-  return { state: 'no_reports', message, proposal: null };
+  return withoutProposal('no_reports', message);
+}
+
+function withoutProposal(state: DmarcProgress['state'], message: string): DmarcProgress {
+  return { state, message, proposal: null };
 }
 
 type Sum = { passed: number; failed: number };

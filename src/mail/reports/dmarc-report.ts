@@ -9,6 +9,7 @@
 import { gunzipSync } from 'node:zlib';
 import { parseXml, XmlElement } from '@rgrove/parse-xml';
 import { unzipSync } from 'fflate';
+import { DAY_MS } from '../../lib/units.ts';
 import { parseDomain } from '../address.ts';
 import { type MimePart, partsWithin, readMessage } from '../mime/reader.ts';
 
@@ -35,7 +36,6 @@ const ATTACHMENTS_MAX = 5;
 const SOURCES_MAX = 500;
 const COUNT_MAX = 1_000_000_000;
 const NAME_CHARS_MAX = 255;
-const DAY_MS = 86_400_000;
 const PERIOD_DAYS_MAX = 8;
 /** An address of either family is shown and compared, and nothing connects to it. */
 const IP = /^(?=.*[.:])[\da-f.:]{3,45}$/i;

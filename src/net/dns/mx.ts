@@ -60,8 +60,6 @@ export type MailHostOptions = {
   resolver: Pick<Resolver, 'mx' | 'a' | 'aaaa'>;
   guard: AddressGuard;
   random: World['random'];
-  /** The order of a host's addresses by family; default IPv4, then IPv6. */
-  addressFamilies?: readonly (4 | 6)[];
   /** Host names of this service, in lower case. */
   ownNames?: ReadonlySet<string>;
   /** Entries that precede the table of net/providers.ts. */
@@ -144,11 +142,9 @@ async function locateHost(
   candidate: Candidate,
   options: MailHostOptions & { isSecure: boolean; alias: string | undefined },
 ): Promise<LocatedHost> {
-  const { resolver, guard, addressFamilies = [4, 6] } = options;
+  const { resolver, guard } = options;
   const { name } = candidate;
-  const lookups = await Promise.all(
-    addressFamilies.map((family) => (family === 4 ? resolver.a(name) : resolver.aaaa(name))),
-  );
+  const lookups = await Promise.all([resolver.a(name), resolver.aaaa(name)]);
   const addresses = lookups.flatMap((lookup) => (lookup.kind === 'records' ? lookup.records : []));
   const permitted = addresses.filter((address) => guard.refusalReason(address) === null);
   if (permitted.length > 0) {
