@@ -251,6 +251,8 @@ test('all or only failed deliveries of a time range are sent again', async () =>
     since,
     until: body.created_at,
     delivery_status: null,
+    type: null,
+    code: null,
     total: 3,
     queued: 0,
     created_at: body.created_at,

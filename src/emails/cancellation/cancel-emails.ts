@@ -1,9 +1,9 @@
 /**
  * Cancels many scheduled emails for one request: some by their ids, or all matches of a filter, newest first. Each
- * email is a transaction of its own (schedule-store.ts), so what was canceled stays canceled whatever happens later.
+ * email has a transaction of its own (schedule-store.ts), so it stays canceled when a later one fails.
  *
- * Guarantee: only emails whose time has not come are canceled. A request works for a few seconds at most; the client
- * then continues from a position.
+ * Guarantee: only emails whose time has not come are canceled. A filter may match more than one request can cancel in a
+ * few seconds; the client then continues from a position.
  */
 import type { Database } from '../../database/database.ts';
 import type { Page } from '../../database/page.ts';
@@ -30,8 +30,8 @@ export type CancellationContext = {
   mayContinue: () => boolean;
 };
 
-/** Ids of emails that do not exist for the caller, or are not scheduled any more, are ignored. */
-export async function cancelSome(
+/** Ignores ids of emails that do not exist for the caller, or are no longer scheduled. */
+export async function cancelSelected(
   { db, caller }: CancellationContext,
   ids: readonly string[],
 ): Promise<Canceled> {
@@ -41,7 +41,7 @@ export async function cancelSome(
     const email = await findEmail(db, ref, 0);
     if (email?.status !== 'scheduled') continue;
     sum.found += 1;
-    if (await isCanceled(db, ref)) sum.canceled += 1;
+    if (await cancelOne(db, ref)) sum.canceled += 1;
   }
   return { ...sum, next: null };
 }
@@ -61,7 +61,7 @@ export async function cancelMatches(
     });
     for (const { id } of rows) {
       sum.found += 1;
-      if (await isCanceled(db, { ...caller, id })) sum.canceled += 1;
+      if (await cancelOne(db, { ...caller, id })) sum.canceled += 1;
       page.after = id;
       if (!mayContinue()) return { ...sum, next: id };
     }
@@ -71,7 +71,7 @@ export async function cancelMatches(
   return { ...sum, next: page.after };
 }
 
-/** Since it was read, its time may have come, and a worker may have leased it, or deferred it. */
-async function isCanceled(db: Database, ref: EmailRef): Promise<boolean> {
+/** Returns false when its time has come since it was read: a worker may have leased it, or deferred it. */
+async function cancelOne(db: Database, ref: EmailRef): Promise<boolean> {
   return ((await cancelIfAhead(db, ref))?.canceled ?? 0) > 0;
 }

@@ -9,7 +9,7 @@ import type { App, HttpServices } from '../../http/services.ts';
 import { filterFrom } from '../http-filter.ts';
 import { ownKeyOf } from '../routes.ts';
 import { SEARCH_MAX } from '../search.ts';
-import { cancelMatches, cancelSome } from './cancel-emails.ts';
+import { cancelMatches, cancelSelected } from './cancel-emails.ts';
 
 /** Milliseconds that a request may work. Then the response has the position to continue from. */
 const REQUEST_BUDGET_MS = 5_000;
@@ -45,7 +45,7 @@ export function registerCancellationRoute(app: App, services: HttpServices): voi
       const object = 'email_cancellation' as const;
       if (ids !== undefined) {
         const selection = ids.length === 1 ? ids[0]! : `${ids.length} emails`;
-        return { object, selection, ...(await cancelSome(context, ids)) };
+        return { object, selection, ...(await cancelSelected(context, ids)) };
       }
       const filter = filterFrom({ q, created_before }, { keyId, domain: caller.domain });
       if (isRefusal(filter)) return refuse(reply, filter);

@@ -4,8 +4,8 @@
  *
  * The events have what was true at each attempt: server, address, TLS, dialogue, and the SHA-256 of the message. The
  * history of the sending domain has its records in DNS at that time (domains/dns/check-history-store.ts). The diagnosis
- * has DNS and authentication at the time of the file. Content of the email is in it only as hashes,
- * except for the header that the recipient's server got.
+ * has DNS and authentication at the time of the file. The file has the content of the email only as hashes, except for
+ * the header that the recipient's server got.
  */
 import { createHash } from 'node:crypto';
 import { addressKey, parseAddress } from '../../mail/address.ts';

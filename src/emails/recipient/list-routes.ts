@@ -1,4 +1,4 @@
-/** Routes of recipients: the list. routes.ts contains one recipient. */
+/** Routes of recipients: the list. routes.ts returns one recipient. */
 import { z } from 'zod';
 import { callerOf } from '../../http/access.ts';
 import { pageResponse, readPage } from '../../http/list-pages.ts';
@@ -31,14 +31,15 @@ export function registerRecipientListRoute(app: App, { db }: HttpServices): void
   });
 }
 
-function toWire({ address, lastEmailId, lastEmailAt, ...state }: RecipientSummary) {
+function toWire(recipient: RecipientSummary) {
+  const { address, lastEmailId, lastEmailAt, lastStatus, suppression } = recipient;
   return {
     object: 'recipient_summary' as const,
     address,
     last_email_id: lastEmailId,
     last_email_at: lastEmailAt.toISOString(),
-    last_status: state.lastStatus,
-    suppression: state.suppression,
+    last_status: lastStatus,
+    suppression,
   };
 }
 

@@ -31,11 +31,11 @@ export type RecipientPage = {
   scannedUntil: string | null;
 };
 
-/** `after` is an email: recipients whose newest email is older. */
+/** @property after the id of an email: the page has only recipients whose newest email is older */
 export type RecipientQuery = { part: string | null; after: string | null; limit: number };
 
-/** Emails read at once, and those of one page. Many emails to a few addresses make a short page. */
 const EMAILS_AT_ONCE = 200;
+/** Reads for one page. So many emails to a few addresses make a short page. */
 const READS_MAX = 10;
 
 type Found = { key: string; address: string; emailId: string; createdAt: Date };
@@ -82,7 +82,7 @@ function recipientsOf(email: EmailSummary, part: string | null, seen: Set<string
   });
 }
 
-/** Newer emails to one address that are looked at. With as many in the other environment it may be listed twice. */
+/** Newer emails to one address that are read. If all are of the other environment, it may be listed twice. */
 const NEWER_MAX = 100;
 
 const newerSql = (index: keyof typeof INDEX_CONDITIONS): string => `
