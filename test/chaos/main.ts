@@ -16,7 +16,7 @@ import { type ChaosOptions, HELP, readOptions } from './options.ts';
 import { titleOf } from './faults/failpoints.ts';
 import type { PointLine, PointsFor } from './node.ts';
 import { rewindDatabase } from './faults/lossy-failover.ts';
-import { excuse, type Rewind } from './ledger/excused.ts';
+import { excuse, isOfLostEmail, type Rewind } from './ledger/excused.ts';
 import { NODES, openStage, type Stage } from './stage.ts';
 
 /** Limit on the findings of each kind that are printed. */
@@ -82,16 +82,20 @@ async function runChaos(
   }
   const gathered = await gather(stage, director);
   const { evidence, lost, repeated } =
-    rewind === null ? { evidence: gathered, lost: 0, repeated: 0 } : excuse(gathered, rewind);
-  const findings = [...compare(evidence), ...findingsOf(stage, plan), ...director.context.findings];
+    rewind === null ? { evidence: gathered, lost: NONE, repeated: 0 } : excuse(gathered, rewind);
+  const findings = [
+    ...compare(evidence),
+    ...findingsOf(stage, { plan, lost }),
+    ...director.context.findings,
+  ];
   const failover = 'a fail-over that loses commits';
-  if (lost === 0) findings.push({ kind: 'fault_not_exercised', what: failover });
+  if (lost.size === 0) findings.push({ kind: 'fault_not_exercised', what: failover });
   for (const [kind, ones] of groupBy(findings, (one) => one.kind)) {
     log(`${ones.length} times ${kind}:`);
     for (const { what } of ones.slice(0, FINDINGS_SHOWN_MAX)) log(`  ${what}`);
   }
   const isGood = findings.length === 0;
-  const result = { evidence, director, plan, stage, findings, lost, repeated };
+  const result = { evidence, director, plan, stage, findings, lost: lost.size, repeated };
   return { line: lineOf(options, result), isGood };
 }
 
@@ -109,15 +113,21 @@ async function runCourse(director: Director, stage: Stage): Promise<Rewind | nul
   return rewind;
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
+type Suspected = { plan: FailpointPlan; lost: ReadonlySet<string> };
+
 /** Returns findings that no comparison shows: failpoints and faults without an effect, and crashed processes. */
-function findingsOf(stage: Stage, { unhit }: FailpointPlan): Finding[] {
+function findingsOf(stage: Stage, { plan, lost }: Suspected): Finding[] {
   return [
-    ...[...unhit].map((what): Finding => ({ kind: 'failpoint_not_hit', what })),
+    ...[...plan.unhit].map((what): Finding => ({ kind: 'failpoint_not_hit', what })),
     ...stage.receivers
       .unexercised()
       .map((what): Finding => ({ kind: 'fault_not_exercised', what })),
     ...stage.nodes.flatMap(({ name, crashes }) =>
-      crashes.map((line): Finding => ({ kind: 'broken_process', what: `${name}: ${line}` })),
+      crashes
+        .filter((line) => !isOfLostEmail(line, lost))
+        .map((line): Finding => ({ kind: 'broken_process', what: `${name}: ${line}` })),
     ),
   ];
 }

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compare } from './ledger.ts';
 import type { Evidence } from './ledger-types.ts';
-import { excuse, type Rewind } from './excused.ts';
+import { excuse, isOfLostEmail, type Rewind } from './excused.ts';
 
+const STRANGER = '01a21c34-6c8b-77f9-acac-44925a3cd130';
 const FROM_MS = 100_000;
 const TO_MS = 110_000;
 const LONG_BEFORE_MS = 50_000;
@@ -129,7 +130,9 @@ const mail = (change: Partial<Mail>): Mail => ({
 test('an email accepted between copy and swap may be missing, and is counted', () => {
   const gone = mail({ atMs: BETWEEN_MS, isStored: false, copiesAtMs: [BETWEEN_MS, AFTER_MS] });
   assert.deepEqual(found([gone]), []);
-  assert.equal(excuse(...aftermath([gone])).lost, 1);
+  const { lost } = excuse(...aftermath([gone]));
+  assert.deepEqual([...lost], [gone.id]);
+  assert.ok(!isOfLostEmail(`queued email ${STRANGER} has no content`, lost));
 });
 
 test('an email accepted before the copy or after the swap must not be missing', () => {
@@ -173,4 +176,11 @@ test('a cancel with a response between copy and swap may be undone, one before m
       expected,
     );
   }
+});
+
+test('a worker may miss the content of an email that the fail-over lost, and of no other', () => {
+  const line = `{"level":"error","err":{"message":"queued email ${STRANGER} has no content"}}`;
+  assert.ok(isOfLostEmail(line, new Set([STRANGER])));
+  assert.ok(!isOfLostEmail(line, new Set()));
+  assert.ok(!isOfLostEmail('{"level":"error","msg":"another fault"}', new Set([STRANGER])));
 });

@@ -24,8 +24,8 @@ export type Rewind = {
 
 export type Rewound = {
   evidence: Evidence;
-  /** Number of accepted emails that are missing. */
-  lost: number;
+  /** Accepted emails that are missing. */
+  lost: ReadonlySet<string>;
   /** Number of repeated copies of stored emails. */
   repeated: number;
 };
@@ -83,5 +83,11 @@ export function excuse(evidence: Evidence, rewind: Rewind): Rewound {
     ({ askedMs, answeredMs }) => answeredMs < fromMs || askedMs > toMs,
   );
   const kept = { ...evidence, requests, copies, webhooks, cancels };
-  return { evidence: kept, lost: lost.size, repeated };
+  return { evidence: kept, lost, repeated };
+}
+
+/** Returns whether a worker logged that an email in its memory was lost: it had loaded the envelope before. */
+export function isOfLostEmail(line: string, lost: ReadonlySet<string>): boolean {
+  const [, id] = /queued email ([0-9a-f-]{36}) has no content/.exec(line) ?? [];
+  return id !== undefined && lost.has(id);
 }

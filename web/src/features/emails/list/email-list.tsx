@@ -111,11 +111,7 @@ function Rows(props: RowsProps): ReactNode {
   });
   return (
     <div className="relative flex min-h-0 grow flex-col">
-      {selection && (
-        <Suspense>
-          <CancelMany selection={selection} q={q} />
-        </Suspense>
-      )}
+      <Suspense>{selection && <CancelMany selection={selection} q={q} />}</Suspense>
       {(hiddenCount > 0 || (isBehind && !isAtTop)) && (
         <Button
           look="primary"
