@@ -2071,7 +2071,7 @@ export type Queue = {
     oldest_due_at: string | null;
     /** Earliest due time of a recipient not on hold, possibly in the past, or null without such a recipient. */
     next_due_at: string | null;
-    /** State that workers reported a few seconds ago. `full`: all permitted connections are in use. `slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null when no worker reported a state. */
+    /** State that workers reported a few seconds ago. `full`: all permitted connections are in use, or all messages of the configured rate. `slowed`: the provider asked for less mail. `suspended`: its servers open no session, or refuse us. Null when no worker reported a state. */
     state: 'open' | 'full' | 'slowed' | 'suspended' | null;
     /** End of the suspension or slowdown, or null without one. */
     state_until: string | null;
@@ -2194,7 +2194,7 @@ export type QueueProvider = {
   oldest_due_at: string | null;
   /** Earliest due time of a recipient not on hold, possibly in the past, or null without such a recipient. */
   next_due_at: string | null;
-  /** State that workers reported a few seconds ago. `full`: all permitted connections are in use. `slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null when no worker reported a state. */
+  /** State that workers reported a few seconds ago. `full`: all permitted connections are in use, or all messages of the configured rate. `slowed`: the provider asked for less mail. `suspended`: its servers open no session, or refuse us. Null when no worker reported a state. */
   state: 'open' | 'full' | 'slowed' | 'suspended' | null;
   /** End of the suspension or slowdown, or null without one. */
   state_until: string | null;

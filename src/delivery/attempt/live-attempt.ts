@@ -349,9 +349,11 @@ function adjustWindow(
   { provider, source }: { provider: string; source: string },
   outcome: Outcome,
 ): void {
-  if (outcome.slowDown)
-    connections.reportSlowdownReply(provider, source, outcome.smtp?.message ?? '');
-  else if (outcome.status === 'delivered' || outcome.status === 'sent') {
+  if (outcome.slowDown) {
+    const { code = null, enhanced_code: enhanced = null, message = '' } = outcome.smtp ?? {};
+    const reply = [code, enhanced, message].filter((part) => part !== null).join(' ');
+    connections.reportSlowdownReply(provider, source, reply);
+  } else if (outcome.status === 'delivered' || outcome.status === 'sent') {
     connections.recordAccepted(provider, source);
   }
 }

@@ -188,7 +188,7 @@ export function bindingLimit(
     return {
       name: wait.limit,
       message: wait.message,
-      setting: state.state === 'blocked' ? null : limitingSetting(wait, { provider, shaping }),
+      setting: limitingSetting(wait, { provider, shaping, state: state.state }),
     };
   if (withWorkers > 0) {
     const message = `Workers are delivering ${withWorkers} of them.`;
@@ -205,10 +205,16 @@ export function bindingLimit(
 
 function limitingSetting(
   { limit }: ProviderWait,
-  { provider, shaping }: { provider: string; shaping: ShapingSettings },
+  {
+    provider,
+    shaping,
+    state,
+  }: { provider: string; shaping: ShapingSettings; state: StoredProviderState['state'] },
 ): Limit['setting'] {
+  if (state === 'blocked') return null;
   const settings = settingsToWire(shaping, provider);
-  const name = { suspension: 'suspension.first_s', rate: null, connections: 'connections' }[limit];
+  const rate = state === 'full' ? 'messages_per_minute' : null;
+  const name = { suspension: 'suspension.first_s', rate, connections: 'connections' }[limit];
   return settings.find((setting) => setting.name === name) ?? null;
 }
 

@@ -46,9 +46,9 @@ const provider = {
   ...counts,
   state: doc(
     z.enum(['open', 'full', 'slowed', 'suspended']).nullable(),
-    'State that workers reported a few seconds ago. `full`: all permitted connections are in use. ' +
-      '`slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null when no worker ' +
-      'reported a state.',
+    'State that workers reported a few seconds ago. `full`: all permitted connections are in use, or all messages of the configured rate. ' +
+      '`slowed`: the provider asked for less mail. `suspended`: its servers open no session, or refuse us. Null ' +
+      'when no worker reported a state.',
   ),
   state_until: time('End of the suspension or slowdown, or null without one.').nullable(),
   connections: z

@@ -1,19 +1,19 @@
 /**
  * The states of a provider, and their effect on its mail. docs/delivery.md draws the transitions.
  *
- * The broker of a machine decides between `open`, `slowed` and `suspended`. A worker reports an open provider without
- * free connections as `full`. Refusals are counted in the database for all nodes
- * (delivery/blocks/provider-blocks.ts).
+ * The broker of a machine decides between `open`, `slowed` and `suspended`. A worker reports an open provider as `full`
+ * when it has no free connections, or when its configured message rate is used up. Refusals are counted in the
+ * database for all nodes (delivery/blocks/provider-blocks.ts).
  */
 import type { Transitions } from '../../lib/state-machine.ts';
 
 export type ProviderState = 'open' | 'full' | 'slowed' | 'suspended' | 'blocked';
 export type ProviderEvent =
-  | 'filled' // All permitted connections are in use.
+  | 'filled' // All permitted connections are in use, or all messages of the configured rate.
   | 'freed'
   | 'limited' // A reply asked for fewer connections or messages.
   | 'recovered' // No reply limits it any more.
-  | 'silent' // No server of the provider answers.
+  | 'silent' // No server of the provider opens a session.
   | 'answered'
   | 'refused' // The third refusal in a row because of our address or the sending domain.
   | 'accepted';
@@ -33,7 +33,9 @@ export type ProviderWait = { limit: (typeof PROVIDER_LIMITS)[number]; message: s
 
 type ProviderStateFacts = {
   state: ProviderState;
-  /** Milliseconds until the state ends; in a block, until the next probe. */
+  /** Why it is in this state. It may quote a reply to the mail of another organization. */
+  reason: string | null;
+  /** Milliseconds until the state ends; in a block, until the next probe. `full`: until the next message, by a rate. */
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
@@ -50,10 +52,29 @@ function periodOf(seconds: number): string {
   return `${Math.round(seconds / HOUR_S)} h`;
 }
 
+/** A server, and why it opened no session (delivery/attempt/hosts.ts). No mail is named before a session is open. */
+const SERVER_FAILURE = /^\S+ \[[0-9a-f.:]+\]: ./i;
+const REPLY_CODES = /^[45]\d\d(?: [45]\.\d{1,3}\.\d{1,3})?(?= |$)/;
+
+/** Returns what the last server did instead of opening a session, as the reason of a suspension. */
+function suspensionCause(reason: string | null): string {
+  const cause = 'its servers open no session';
+  if (reason === null || !SERVER_FAILURE.test(reason)) return cause;
+  return `${cause} (${reason.replace(/\.$/, '')})`;
+}
+
+/** Quotes the codes of a reply. Its text may name the mail of another organization. */
+function repliedWith(reason: string | null): string {
+  const [codes] = REPLY_CODES.exec(reason ?? '') ?? [];
+  return codes === undefined
+    ? 'asked for slower sending'
+    : `replied ${codes}, which asks for slower sending`;
+}
+
 /** Returns the limit of the provider that mail waits for, or null when it does not wait for the provider. */
 export function explainProviderWait(
   name: string,
-  { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: ProviderStateFacts,
+  { state, reason, forMs, connectionsMax, connectionsOpen, isUplinkDown }: ProviderStateFacts,
 ): ProviderWait | null {
   const forS = forMs === null ? null : Math.max(1, Math.round(forMs / 1000));
   const time = forS === null ? '' : ` for another ${periodOf(forS)}`;
@@ -66,16 +87,20 @@ export function explainProviderWait(
     case 'suspended': {
       const why = isUplinkDown
         ? 'no mail server answers this service, so its own network connection is down'
-        : 'its servers do not answer';
+        : suspensionCause(reason);
       const message = `Deliveries to ${name} are suspended${time}, because ${why}.`;
       return { limit: 'suspension', message };
     }
     case 'slowed': {
       const connections = connectionsMax === 1 ? '1 connection' : `${connectionsMax} connections`;
-      const message = `${name} asked for slower sending: at most ${connections}${time}.`;
+      const message = `${name} ${repliedWith(reason)}: at most ${connections}${time}.`;
       return { limit: 'rate', message };
     }
     case 'full': {
+      if (forS !== null) {
+        const message = `${name} gets no more messages a minute than configured. The next one may start in ${periodOf(forS)}.`;
+        return { limit: 'rate', message };
+      }
       const message =
         connectionsMax === 1
           ? `The only connection allowed to ${name} is in use.`

@@ -131,8 +131,13 @@ export class ProviderView {
     };
     const { state, untilMs, waitUntilMs, reason } = this.#status;
     const nowMs = this.#world.monotonicMs();
-    if (waitUntilMs > nowMs) return { ...counts, state: 'suspended', reason, untilMs: waitUntilMs };
-    if (untilMs > nowMs) return { ...counts, state, reason, untilMs };
+    // A message rate of the operator's file makes an open provider wait. Nothing is wrong with it.
+    if (waitUntilMs > nowMs && state === 'open') {
+      const rate = `at its configured rate of ${this.#limits.messagesPerMinute} messages a minute`;
+      return { ...counts, state: 'full', reason: rate, untilMs: waitUntilMs };
+    }
+    const endMs = Math.max(untilMs, waitUntilMs);
+    if (endMs > nowMs) return { ...counts, state, reason, untilMs: endMs };
     const isFull = counts.open > 0 && counts.idle === 0 && counts.open >= counts.window;
     if (!isFull) return { ...counts, state: 'open', reason: null, untilMs: null };
     const limit = `at its limit of ${counts.window} connections`;

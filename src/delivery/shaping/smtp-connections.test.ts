@@ -309,6 +309,8 @@ test('a server that closes without a reply counts as unreachable; one that refus
   for (const [greeting, isSuspended] of [
     [{ drop: 'rst' }, true],
     ['554 No service here', false],
+    ['421 4.3.2 Too busy', false],
+    ['220 mx.test ESMTP\n421 4.3.2 Too busy after all', false],
   ] as const) {
     await using mx = await startFakeMx({ phases: { greeting } });
     using machine = new Machine(2, { port: mx.port, limits: {} });

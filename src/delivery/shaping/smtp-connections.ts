@@ -312,7 +312,8 @@ export class SmtpConnections {
     const isRefused = result.kind === 'replied' && classifyReply(result).slowDown === true;
     if (isRefused) {
       const openedForMs = this.#nowMs() - startedMs;
-      const reason = result.reply.message;
+      const { code, enhancedCode, message } = result.reply;
+      const reason = [code, enhancedCode, message].filter((part) => part !== null).join(' ');
       this.#reportSlowdown({ provider, source, reason, openedForMs });
     }
     session.markFailed();

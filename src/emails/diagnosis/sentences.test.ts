@@ -77,7 +77,10 @@ test('a limit is explained with its figures, and without replies to mail of othe
   const full = explainWait(waiting({ provider: provider('full') }));
   assert.equal(full.message, 'All 3 connections to a.test are in use, of 3 allowed.');
   const slowed = explainWait(waiting({ provider: provider('slowed', 5_000) }));
-  assert.match(slowed.message, /at most 3 connections for another 5 s\.$/);
+  assert.match(
+    slowed.message,
+    /^a\.test replied 421 4\.7\.0, which .* at most 3 connections for another 5 s\.$/,
+  );
   assert.doesNotMatch(slowed.message + full.message, /another-project/);
 });
 

@@ -41,6 +41,8 @@ export class SmtpWire {
   socket: Socket;
   /** Why the connection ended; null while it is open. */
   failure: WireFailure | null = null;
+  /** The 421 that ended the connection, also one that no command caused. */
+  endedBy: SmtpReply | null = null;
   /** Called once when the connection ends. */
   onEnd: (() => void) | null = null;
 
@@ -184,8 +186,10 @@ export class SmtpWire {
       if (!this.#resolveWaiter(reply)) this.#unreadReplies.push(reply);
       this.#interruptChunk?.();
     }
-    if (reply.code === 421) this.fail('closed', `The server ended the session: ${reply.message}`);
-    else if (!wasExpected) this.fail('garbage', 'The server sent an unrequested reply.');
+    if (reply.code === 421) {
+      this.endedBy = reply;
+      this.fail('closed', `The server ended the session: ${reply.message}`);
+    } else if (!wasExpected) this.fail('garbage', 'The server sent an unrequested reply.');
   }
 
   /** Ends the wait for a reply without further input: the first line of an incomplete reply decides. */

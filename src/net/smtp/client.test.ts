@@ -48,6 +48,15 @@ test('the reply of a server that refuses at the greeting or at EHLO is reported'
   }
 });
 
+test('a 421 behind the greeting is the reply of the server', async () => {
+  await using mx = await startFakeMx();
+  mx.set({ phases: { greeting: '220 fake.test ESMTP\n421 4.3.2 Too busy after all' } });
+  const result = await connectTo(mx);
+  assert.deepEqual(summary(result), { phase: 'greeting', code: 421 });
+  assert.ok(result.kind === 'replied');
+  assert.equal(result.transcript.at(-1), 'S: 421 4.3.2 Too busy after all');
+});
+
 test('an aborted connection ends at once, while connecting and in each later phase', async () => {
   await using mx = await startFakeMx({}, { address: '127.0.0.3' });
   await using _hole = await startBlackHole('127.0.0.4', mx.port);

@@ -246,16 +246,27 @@ function requireCode(
   { handshake, phase, reply }: { handshake: Handshake; phase: SmtpPhase; reply: ReplyOrFailure },
 ): HandshakeEnd {
   const { transcript, wire } = handshake;
-  if (isFailure(reply)) return failHandshake(transcript, phase, reply);
+  if (isFailure(reply)) return endedBy(handshake, phase, reply);
   if (reply.code === code || (reply.code < 300 && !SPECIFIC_CODES.has(reply.code))) {
     // The rest of the reply may have ended the connection.
-    return wire.failure === null ? null : failHandshake(transcript, phase, wire.failure);
+    return wire.failure === null ? null : endedBy(handshake, phase, wire.failure);
   }
   if (reply.code >= 400) {
     return { kind: 'replied', phase, reply, transcript: transcript.take() };
   }
   const message = `The server replied ${reply.code} instead of ${code}.`;
   return failHandshake(transcript, phase, { cause: 'garbage', message });
+}
+
+/** A 421 that the server sent on its own is its reply to the attempt, not silence. */
+function endedBy(
+  { wire, transcript }: Handshake,
+  phase: SmtpPhase,
+  failure: WireFailure,
+): HandshakeEnd {
+  if (wire.endedBy === null) return failHandshake(transcript, phase, failure);
+  transcript.addReply(wire.endedBy);
+  return { kind: 'replied', phase, reply: wire.endedBy, transcript: transcript.take() };
 }
 
 function failHandshake(transcript: Transcript, phase: SmtpPhase, reason: WireFailure): SmtpFailure {

@@ -24,7 +24,7 @@ const LOOKS: Readonly<Record<State, readonly [Tone, LucideIcon]>> = {
 /** The verdict on a provider in each state. */
 export const VERDICTS: Readonly<Record<State, { tone: Tone; icon: LucideIcon; title: string }>> = {
   open: { tone: 'open', icon: Check, title: 'Open: no limit holds mail back' },
-  full: { tone: 'open', icon: Gauge, title: 'Full: mail leaves as connections become free' },
+  full: { tone: 'open', icon: Gauge, title: 'Full: mail leaves at the permitted pace' },
   slowed: { tone: 'wait', icon: Timer, title: 'Slowed: the provider asked for less mail' },
   suspended: { tone: 'bad', icon: CirclePause, title: 'Suspended: nothing is sent for now' },
   held: { tone: 'quiet', icon: Hand, title: 'On hold: the mail waits for a release' },
@@ -33,7 +33,7 @@ export const VERDICTS: Readonly<Record<State, { tone: Tone; icon: LucideIcon; ti
 /** The meanings of the states, and who can change them. */
 export const STATE_MEANINGS: readonly (readonly [State, string])[] = [
   ['open', 'Mail leaves as it arrives.'],
-  ['full', 'All permitted connections are in use. Mail leaves at that pace.'],
+  ['full', 'All permitted connections or messages are in use. Mail leaves at that pace.'],
   ['slowed', 'The provider asked for less mail. The pace grows again by itself.'],
   ['suspended', 'Attempts failed in a row. Nothing is sent until the suspension ends.'],
   ['held', 'A member put the mail on hold. It waits for a release.'],
