@@ -75,7 +75,7 @@ async function prepare(service: Service, receiver: Receiver): Promise<void> {
     [[RARE]],
   );
   // Maintenance makes the blocks of searches anew, with this address.
-  await service.sql('delete from search_blocks');
+  await service.sql('delete from weekly_search_blocks');
   await post('/v1/webhooks', { url: receiver.url });
   await post('/v1/suppressions', { address: SUPPRESSED, reason: 'hard_bounce' });
   await receiver.waitForCount(1);

@@ -220,7 +220,14 @@ test('emails are found by the last reply of a mail server, and by the server', a
   for (const [reply, expected] of Object.entries(cases)) {
     assert.deepEqual(await listed(sender, made, { reply }), expected, reply);
   }
-  assert.deepEqual(await listed(sender, made, { server: 'mx7.' }), [2]);
+  const quoted = { ...smtp, message: String.raw`Größe "5 MB" \ zu groß` };
+  await settling.settle(settlement(made[0]!, { ...BOUNCED, smtp: quoted }));
+  for (const reply of ['"5 mb"', String.raw`\ zu`, 'größe']) {
+    assert.deepEqual(await listed(sender, made, { reply }), [1], reply);
+  }
+  assert.deepEqual(await listed(sender, made, { reply: '"message"' }), []);
+  assert.deepEqual(await listed(sender, made, { reply: 'message' }), []);
+  assert.deepEqual(await listed(sender, made, { server: 'mx7.' }), [2, 1]);
   assert.deepEqual(await listed(sender, made, { server: 'no such' }), []);
 });
 

@@ -38,9 +38,12 @@ async function measure(
   const files = new Map((await db.query<Table>(TABLES)).map(({ oid, file }) => [oid, file]));
   await db.query('commit');
   const done: Record<string, BlockedAccess | 'rewritten'> = {};
+  // A truncated table has a new file, too, to which no row is written.
+  const truncated = /^truncate (\w+);/m.exec(sql)?.[1];
   for (const { oid, name, file } of before) {
     const strength = locks.find((lock) => lock.oid === oid)?.strength ?? 0;
-    if (files.has(oid) && files.get(oid) !== file) done[name] = 'rewritten';
+    const hasNewFile = files.has(oid) && files.get(oid) !== file;
+    if (hasNewFile && name !== truncated) done[name] = 'rewritten';
     else if (strength > 0 && done[name] !== 'rewritten') done[name] = NAMES[strength]!;
   }
   return done;

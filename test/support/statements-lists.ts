@@ -89,4 +89,5 @@ export const LIST_EXERCISES: readonly Exercise[] = [
       listRecipients(db, sender, { part: 'customers7', after: someEmailId, limit: 20 }),
   },
   { what: 'make blocks for searches', asks: 1_000, run: makeBlocks },
+  list('by a rare word, in blocks', SCANNED, { words: ['jo1234@customers2'] }, { after: true }),
 ];

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { newId } from '../../database/ids.ts';
-import { allTermsOf, termsOf, TERMS_MAX } from './search-terms.ts';
+import { firstUuidAt, newId } from '../../database/ids.ts';
+import { WEEK_MS } from '../../database/partitions.ts';
+import { allTermsOf, termsOf, trigramsOf, TRIGRAMS_MAX, weekOf } from './search-terms.ts';
 
-const scope = { projectId: newId(), environment: 'live' } as const;
+const scope = { projectId: newId(), environment: 'live', week: 2_970 } as const;
 
 test('a text has all terms of each of its parts, in any case', () => {
   fc.assert(
@@ -18,7 +19,7 @@ test('a text has all terms of each of its parts, in any case', () => {
         const all = new Set(allTermsOf(scope, [text]));
         for (const cased of [part, part.toUpperCase(), part.toLowerCase()]) {
           if (cased.toLowerCase() !== part.toLowerCase()) continue;
-          assert.ok(termsOf(scope, [cased]).every((term) => all.has(term)));
+          assert.ok(termsOf(scope, trigramsOf([cased])).every((term) => all.has(term)));
         }
       },
     ),
@@ -26,17 +27,18 @@ test('a text has all terms of each of its parts, in any case', () => {
 });
 
 test('a part of less than three characters has no terms, and a long one has few', () => {
-  assert.deepEqual(termsOf(scope, ['', 'a', 'ab']), []);
-  assert.equal(termsOf(scope, ['abc']).length, 1);
+  assert.deepEqual(trigramsOf(['', 'a', 'ab']), []);
+  assert.deepEqual(trigramsOf(['abc']), ['abc']);
   const long = Array.from({ length: 500 }, (_, index) => index.toString(36)).join('');
-  assert.equal(termsOf(scope, [long]).length, TERMS_MAX);
+  assert.equal(trigramsOf([long]).length, TRIGRAMS_MAX);
 });
 
-test('terms of other projects and environments differ', () => {
+test('terms of other projects, environments and weeks differ', () => {
   const own = new Set(allTermsOf(scope, ['fjordline.example']));
   const others = [
     { ...scope, projectId: newId() },
     { ...scope, environment: 'test' as const },
+    { ...scope, week: 2_971 },
   ];
   for (const other of others) {
     assert.ok(allTermsOf(other, ['fjordline.example']).every((term) => !own.has(term)));
@@ -46,6 +48,11 @@ test('terms of other projects and environments differ', () => {
 test('capital sigma is found by both small ones', () => {
   const stored = new Set(allTermsOf(scope, ['ΟΔΟΣ 1']));
   for (const part of ['οδος', 'οδοσ', 'ΟΔΟΣ']) {
-    assert.ok(termsOf(scope, [part]).every((term) => stored.has(term)));
+    assert.ok(termsOf(scope, trigramsOf([part])).every((term) => stored.has(term)));
   }
+});
+
+test('the week of an id is that of its time', () => {
+  assert.equal(weekOf(firstUuidAt(2_970 * WEEK_MS - 1)), 2_969);
+  assert.equal(weekOf(firstUuidAt(2_970 * WEEK_MS)), 2_970);
 });
