@@ -13,6 +13,7 @@ import { measureDashboard } from './dashboard.ts';
 import { HELP, readOptions } from './options.ts';
 import { whyNoPostfix } from './parts/postfix.ts';
 import { measureScale } from './scale.ts';
+import { measureSearch } from './search.ts';
 import { measureStorage } from './storage.ts';
 import { formatReport, reportAsJson } from './report.ts';
 
@@ -56,6 +57,12 @@ async function main(): Promise<number> {
     if (options.dashboardOf !== null) {
       process.stdout.write(
         `\n${await measureDashboard({ ...options, emails: options.dashboardOf }, printLine)}`,
+      );
+      return 0;
+    }
+    if (options.searchOf !== null) {
+      process.stdout.write(
+        `\n${await measureSearch({ ...options, emails: options.searchOf }, printLine)}`,
       );
       return 0;
     }
