@@ -25,7 +25,7 @@ export async function countEmails(
   const counts: EmailCounts = { total: 0, statuses: new Map(), scannedUntil: null };
   for await (const { scan, values, findStop } of stepsOf(db, scope, { page, filter })) {
     const parameters = [...values, ...filterValues(filter, ROWS_MAX)];
-    for (const row of await db.query<CountRow>(countSql(scan), parameters)) {
+    for (const row of await db.query<CountRow>(countSql(scan, filter), parameters)) {
       const status = emailStatus(new Set(row.open ?? []), row.worst);
       counts.total += row.count;
       counts.statuses.set(status, (counts.statuses.get(status) ?? 0) + row.count);

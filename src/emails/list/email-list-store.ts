@@ -105,7 +105,7 @@ export async function listEmails(
   for await (const step of stepsOf(db, scope, { page, filter })) {
     const limit = page.limit + 1 - found.length;
     const values = [...step.values, ...filterValues(filter, limit)];
-    found.push(...(await db.query<SummaryRow>(listSql(step.scan), values)));
+    found.push(...(await db.query<SummaryRow>(listSql(step.scan, filter), values)));
     if (found.length > page.limit) {
       return { ...cutToPage(found.map(withStatus), page), scannedUntil: null };
     }
@@ -221,10 +221,15 @@ const TAG_LINES = `rtrim(replace(replace(replace(email.tags::text, '[{"name": "'
 const SEARCHED_TEXT = `lower(concat_ws(e'\\n', email.subject, ${TO_LINES}, email.from_name, email.from_address,
                 email.message_id, case when email.tags <> '[]' then ${TAG_LINES} end))`;
 
-/** SQL: the text has all parts. The patterns are made once for the statement, and the text once for each email. */
-const hasAll = (parts: string, text: string): string => `${text} like all (array(
-          select '%' || regexp_replace(lower(part), '([\\\\%_])', '\\\\\\1', 'g') || '%'
-            from unnest(${parts}) part))`;
+/**
+ * SQL: the text has all parts. Each part is a condition of its own, because a subquery for each email costs more than
+ * the text again. `like all` computes the text once, but takes five times longer than `strpos` for hostile parts.
+ */
+const hasAll = (parts: string, text: string, count: number): string =>
+  Array.from(
+    { length: count },
+    (_, index) => `strpos(${text}, lower(${parts}[${index + 1}])) > 0`,
+  ).join('\n   and ') || 'true';
 
 /** Rows of `table` of this project and environment whose id or one of the columns is the text, in any case. */
 const idsNamed = (
@@ -265,34 +270,34 @@ const hasReply = (part: string, ...fields: string[]): string => `(
 const filterSqlOf = (scan: ListScan): FilterSql =>
   filterParameters(Object.keys(SCAN_PARAMETERS[scan.kind].sql).length).sql;
 
-function listSql(scan: ListScan): string {
+function listSql(scan: ListScan, filter: EmailFilter): string {
   const F = filterSqlOf(scan);
   return `
 select ${SUMMARY_COLUMNS}
   from (${scannedEmailsSql(scan)}) email${JOIN_OPEN_STATUSES}
- where ${filterSql(F)}
+ where ${filterSql(F, filter)}
  order by ${scan.kind === 'recipient' ? 'email.place' : 'email.id'} ${scan.order}
  limit ${F.limit}`;
 }
 
 /** Counts by what makes the status of an email. */
-export function countSql(scan: ListScan): string {
+export function countSql(scan: ListScan, filter: EmailFilter): string {
   const F = filterSqlOf(scan);
   return `
 select email.worst, open.statuses as open, count(*)::int as count
   from (${scannedEmailsSql(scan)}) email${JOIN_OPEN_STATUSES}
- where ${filterSql(F)}
+ where ${filterSql(F, filter)}
  group by email.worst, open.statuses
  limit ${F.limit}`;
 }
 
 type FilterSql = Readonly<Record<(typeof FILTER_NAMES)[number], string>>;
 
-const filterSql = (F: FilterSql): string => `
+const filterSql = (F: FilterSql, { words, subject }: EmailFilter): string => `
        (${F.id}::uuid is null or email.id = ${F.id})
    and (${F.from}::text is null or coalesce(email.from_key, lower(email.from_address collate "C")) = ${F.from})
-   and (${F.subject}::text[] is null or ${hasAll(F.subject, 'lower(email.subject)')})
-   and (${F.words}::text[] is null or ${hasAll(F.words, SEARCHED_TEXT)})
+   and (${F.subject}::text[] is null or ${hasAll(F.subject, 'lower(email.subject)', subject?.length ?? 0)})
+   and (${F.words}::text[] is null or ${hasAll(F.words, SEARCHED_TEXT, words?.length ?? 0)})
    and (${F.toPart}::text is null or strpos(lower(${TO_LINES}), lower(${F.toPart})) > 0)
    and (${F.fromPart}::text is null
         or strpos(lower(concat_ws(' ', email.from_name, email.from_address)), lower(${F.fromPart})) > 0)

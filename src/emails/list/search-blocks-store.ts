@@ -77,7 +77,7 @@ select block.first_id as "firstId", block.last_id as "lastId"
  order by block.last_id ${order} limit $8`;
 
 /** Weeks that each statement asks the index for: the page is often full after the first ones. */
-const WEEKS_AT_ONCE = [1, 4, Infinity] as const;
+const WEEKS_AT_ONCE = [1, 2, 4, Infinity] as const;
 
 /** Emails to search for, and in which order. */
 type Wanted = { trigrams: readonly string[]; range: IdRange; order: 'asc' | 'desc' };
