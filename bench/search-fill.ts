@@ -44,7 +44,7 @@ const MESSAGE_ID_EVERY = 10;
 /** One email in so many bounced, with a reply of its own. */
 const BOUNCE_EVERY = 20_000;
 
-/** Returns rare texts of an email a third into the mail, which bounced. */
+/** Returns rare texts of an email that bounced. A third of the mail is older. */
 export function rareEmailOf(count: number) {
   const number = Math.floor(count / 3 / BOUNCE_EVERY) * BOUNCE_EVERY;
   return {

@@ -41,7 +41,7 @@ type Search = {
   hits?: number;
 };
 
-/** The emails that must be found stand a third into the list. */
+/** Rare texts are those of an email with a third of the mail before it. */
 const searchesOf = (count: number): Search[] => {
   const rare = rareEmailOf(count);
   return [
