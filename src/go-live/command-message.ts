@@ -15,11 +15,11 @@ const FAILED: readonly EmailStatus[] = ['bounced', 'failed', 'suppressed', 'canc
 const ARRIVED: readonly EmailStatus[] = ['delivered', 'sent', 'complained'];
 const POLL_MS = 500;
 
+type Message = { id: string; to: string };
 type Stage = { stage: string; detail: string };
 
 export async function sendFirstMessage(goLive: GoLive): Promise<Step> {
-  const { cli, name, options } = goLive;
-  const { to } = options;
+  const { to } = goLive.options;
   if (to === undefined) {
     const message = `No message was sent. Run the command with --to and an address of yours.`;
     return { step, state: 'skipped', message };
@@ -31,33 +31,54 @@ export async function sendFirstMessage(goLive: GoLive): Promise<Step> {
     if (!(error instanceof LetterhausError) || error.status >= 500) throw error;
     return { step, state: 'todo', message: `The message was refused: ${error.message}` };
   }
+  return followMessage(goLive, { id, to });
+}
+
+/** Prints each stage of the message as it is reached, until the message arrives or fails, or `--wait` is over. */
+async function followMessage(goLive: GoLive, message: Message): Promise<Step> {
+  const { cli, client, options } = goLive;
   const endMs = cli.world.monotonicMs() + options.wait;
   const journey = new Map<string, string>();
   for (;;) {
-    const diagnosis = await goLive.client.emails.diagnose(id);
-    for (const { stage, detail } of stagesOf(diagnosis)) {
-      if (journey.get(stage) === detail) continue;
-      journey.set(stage, detail);
-      // With --json, stdout is for the report.
-      (options.json ? cli.err : cli.out)(`    ${stage}: ${detail}\n`);
-    }
-    const recipient = diagnosis.recipients[0];
+    const diagnosis = await client.emails.diagnose(message.id);
+    printNewStages(goLive, journey, stagesOf(diagnosis));
     const { status } = diagnosis;
-    const data = {
-      email_id: id,
-      status,
-      journey: [...journey].map(([stage, detail]) => ({ stage, detail })),
-    };
-    if (ARRIVED.includes(status)) {
-      const message = `The message of ${name} reached ${to}.`;
-      return { step, state: 'done', message, data };
-    }
-    if (FAILED.includes(status) || cli.world.monotonicMs() > endMs) {
-      const message = `The message to ${to} is ${status}. ${recipient?.what_happened ?? ''} ${recipient?.next_step ?? ''}`;
-      return { step, state: 'todo', message: printable(message).trim(), data };
+    const hasEnded = ARRIVED.includes(status) || FAILED.includes(status);
+    if (hasEnded || cli.world.monotonicMs() > endMs) {
+      return { ...describeEnd(goLive, message, diagnosis), data: dataOf(diagnosis, journey) };
     }
     await pause(POLL_MS);
   }
+}
+
+function printNewStages(
+  { cli, options }: GoLive,
+  journey: Map<string, string>,
+  stages: readonly Stage[],
+): void {
+  for (const { stage, detail } of stages) {
+    if (journey.get(stage) === detail) continue;
+    journey.set(stage, detail);
+    // With --json, stdout is for the report.
+    (options.json ? cli.err : cli.out)(`    ${stage}: ${detail}\n`);
+  }
+}
+
+function describeEnd({ name }: GoLive, { to }: Message, { status, recipients }: Diagnosis): Step {
+  if (ARRIVED.includes(status)) {
+    return { step, state: 'done', message: `The message of ${name} reached ${to}.` };
+  }
+  const { what_happened = '', next_step = '' } = recipients[0] ?? {};
+  const message = `The message to ${to} is ${status}. ${what_happened} ${next_step}`;
+  return { step, state: 'todo', message: printable(message).trim() };
+}
+
+function dataOf({ id, status }: Diagnosis, journey: ReadonlyMap<string, string>) {
+  return {
+    email_id: id,
+    status,
+    journey: [...journey].map(([stage, detail]) => ({ stage, detail })),
+  };
 }
 
 /** Two runs at once send one message, because they use the same idempotency key. */
