@@ -14,13 +14,12 @@ export function isIdempotencyKey(text: string): boolean {
 
 /** @param body a result of JSON.parse */
 export function fingerprintOf(endpoint: string, body: unknown): string {
-  return hash('sha256', `${endpoint}\n${canonicalJson(body)}`, 'hex');
+  return hash('sha256', `${endpoint}\n${JSON.stringify(body, sortFields)}`, 'hex');
 }
 
-function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_name, inner: unknown) =>
-    isObject(inner) ? Object.fromEntries(Object.entries(inner).toSorted(byName)) : inner,
-  );
+/** For JSON.stringify. Unlike the canonical JSON of RFC 8785, it takes any text that a request may contain. */
+function sortFields(_name: string, value: unknown): unknown {
+  return isObject(value) ? Object.fromEntries(Object.entries(value).toSorted(byName)) : value;
 }
 
 function byName([a]: [string, unknown], [b]: [string, unknown]): number {
