@@ -1,6 +1,6 @@
 /**
  * Constructs the SMTP servers of a worker: the ports for submission and for reports, with their certificate. All
- * workers of a machine share the ports.
+ * workers of a machine share the ports. Loaded only where there are such ports.
  */
 import { AuthLimiter } from '../../accounts/keys/auth-limiter.ts';
 import { KeyCache } from '../../accounts/keys/key-cache.ts';
@@ -61,7 +61,7 @@ export async function listenForMail(
   listeners: MailListeners,
 ): Promise<SmtpPorts> {
   const { config, setup, db } = context;
-  if (setup.certificate === null) return { noteLogIn: () => {}, close: () => Promise.resolve() };
+  if (setup.certificate === null) throw new Error('ports for mail need a certificate');
   const common = commonOptions(context, setup.certificate);
   const keyUsage = new KeyUsage(db);
   const known = new KnownClients(systemWorld, listeners.onLogIn);

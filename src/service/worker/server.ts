@@ -39,7 +39,7 @@ import {
   type SendingControl,
   stopMailing,
 } from './sending-control.ts';
-import { listenForMail, type SmtpPorts } from './server-mail.ts';
+import type { SmtpPorts } from './server-mail.ts';
 import type { Database } from '../../database/database.ts';
 import { SuppressionsMaximum } from '../../accounts/limits/maximum-store.ts';
 import { isConcealed } from '../../emails/email-store.ts';
@@ -94,13 +94,13 @@ export async function createServer(
   const { readiness, delivery, accepting, webhooks, sending } = components;
   const app = createApp(context, components, supervisor);
 
-  await app.ready();
+  const [mail] = await Promise.all([loadMail(setup), app.ready()]);
   supervisor.onLoaded();
   await Promise.all([context.db.reserve(), context.lease.start()]);
   readiness.start();
   sending.startUnlessOnHold();
   const closeAdmin = await listenForRequests(app, setup);
-  const smtp = await listenForMail(context, {
+  const smtp = await mail?.listenForMail(context, {
     accept: components.accept,
     onWebhooksQueued: () => webhooks.wake(),
     refusal: () => readiness.refusal(),
@@ -119,9 +119,14 @@ export async function createServer(
     reportFailover: () => accepting.logLost(),
     useSecretKeys: (secretKey) => context.secrets.replaceKeys(secretKey),
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
-    noteLogIn: (client) => smtp.noteLogIn(client),
+    noteLogIn: (client) => smtp?.noteLogIn(client),
     stop: () => stopInOrder(context, { ...components, app, closeAdmin, smtp }),
   };
+}
+
+/** Loads the code of SMTP before the worker drops its privileges. A service without ports for mail does without. */
+async function loadMail({ certificate }: WorkerSetup) {
+  return certificate === null ? null : import('./server-mail.ts');
 }
 
 /** A worker constructs these between its context and its listeners. */
@@ -337,7 +342,7 @@ async function composeContent(
   return Buffer.concat((await builder.buildSent(message, wanted.recipient, sha256)).parts);
 }
 
-type Listeners = { app: App; closeAdmin: () => Promise<void>; smtp: SmtpPorts };
+type Listeners = { app: App; closeAdmin: () => Promise<void>; smtp: SmtpPorts | undefined };
 
 async function stopInOrder(
   context: WorkerContext,
@@ -345,7 +350,7 @@ async function stopInOrder(
 ): Promise<void> {
   const { app, closeAdmin, smtp, mailing, delivery, accepting, webhooks, visits } = components;
   components.readiness.stop();
-  await Promise.all([app.close(), closeAdmin(), smtp.close(), stopMailing(mailing)]);
+  await Promise.all([app.close(), closeAdmin(), smtp?.close(), stopMailing(mailing)]);
   // The dispatcher stops last, because it releases emails that are accepted while requests end.
   await Promise.all([delivery.stop(), accepting.stop(), webhooks.stop(), visits.stop()]);
   await context.lease.stop();
