@@ -297,7 +297,7 @@ export type CaseFile = {
   events: TimelineEvent[];
   /** False when the email has more than 1,000 events. */
   events_complete: boolean;
-  /** Records of the sending domain in DNS, as checks found them: the last result before the email, and each other result until its last event. Empty for mail from before the service kept them. */
+  /** Results of DNS checks of the sending domain: the last one before the email, and each different one until its last event. Empty for mail from before the service kept them. */
   domain_checks: CaseFileDomainCheck[];
   /** DNS and authentication at the time of the file. */
   diagnosis: Diagnosis;
@@ -694,7 +694,7 @@ export type DoctorFinding = {
   check: string;
   /** Title of the check. */
   title: string;
-  /** `red` blocks sending or loses mail. `yellow` hurts delivery, or will become red. `unknown` could not be found out. `green` is as it should be. */
+  /** `red` blocks sending or loses mail. `yellow` hurts delivery, or will become red. `unknown`: the check had no result. `green`: no problem was found. */
   level: 'red' | 'yellow' | 'unknown' | 'green';
   /** Address, name or path that was checked, or null for the installation. */
   subject: string | null;
@@ -1006,7 +1006,7 @@ export type EmailCancellationRequest = {
   q?: string | undefined;
   /** Selects all scheduled emails. Always `true`. */
   all?: boolean | undefined;
-  /** Selects only emails created before this time, so that none is canceled that you have not counted. */
+  /** Selects only emails created before this time, so that emails which you have not counted are not canceled. */
   created_before?: string | undefined;
   /** `next` of the previous response, to continue. */
   from?: string | undefined;
@@ -4357,7 +4357,7 @@ export type Operations = {
       before?: string | undefined;
       /** Returns only this action. */
       action?: string | undefined;
-      /** Returns only changes of such objects. */
+      /** Returns only changes of objects of this type. */
       object?: 'account' | 'api_key' | 'domain' | 'email' | 'installation' | 'invitation' | 'member' | 'project' | 'queue' | 'suppression' | 'template' | 'webhook' | undefined;
       /** Returns only changes by this member or key. */
       actor_id?: string | undefined;

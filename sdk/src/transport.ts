@@ -58,10 +58,13 @@ export class Transport {
     const baseUrl = options.baseUrl ?? env['LETTERHAUS_URL'];
     if (!apiKey)
       throw new TypeError('An API key is needed: give apiKey or set LETTERHAUS_API_KEY.');
-    if (!baseUrl) throw new TypeError('The service is needed: give baseUrl or set LETTERHAUS_URL.');
+    if (!baseUrl)
+      throw new TypeError(
+        'The address of the service is needed: give baseUrl or set LETTERHAUS_URL.',
+      );
     // Checked here, because errors of fetch quote what they refuse.
     if (!/^[!-~]+$/.test(apiKey))
-      throw new TypeError('The API key has characters that no key has.');
+      throw new TypeError('The API key has characters that are not allowed in a key.');
     const url = new URL(baseUrl);
     if (url.username || url.password)
       throw new TypeError('baseUrl must have no user and password.');

@@ -86,7 +86,7 @@ function adviceAbout(payload: unknown): string {
     return 'not a request or a stream: pass await request.text(), or text(request) of node:stream/consumers.';
   }
   return (
-    'not what a JSON parser made of it: the signature is over the bytes, which JSON.stringify does not bring back. ' +
+    'not a parsed body: the signature covers the received bytes, which JSON.stringify does not restore. ' +
     "Pass await request.text(), or with Express the request.body of express.raw({ type: 'application/json' })."
   );
 }

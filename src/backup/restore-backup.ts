@@ -113,7 +113,7 @@ export async function openSecretKey(
   }
   const opened = await openKey(Buffer.from(header.sealedKey, 'base64'), opening);
   if (opensRows(opened, header)) return opened;
-  throw new BackupDamaged('The backup is damaged: its secret key is not the one of its rows.');
+  throw new BackupDamaged('The backup is damaged: its secret key does not open its rows.');
 }
 
 /** Returns whether these keys open the rows: the first key of the backup, which seals, is among them. */

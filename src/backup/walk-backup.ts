@@ -128,7 +128,7 @@ class TableCheck {
     const isUnchanged = this.#hash.digest('hex') === sha256 && this.#bytes === bytes;
     if (isUnchanged && this.#counter.rows === rows) return;
     throw new BackupDamaged(
-      `The backup is damaged: the rows of ${this.table.name} are not those that were written.`,
+      `The backup is damaged: the rows of ${this.table.name} have changed since they were written.`,
     );
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Asks the authority when a certificate should be renewed (ARI, RFC 9773), four times a day. So a certificate that the
- * authority revokes is replaced before, and renewals of many installations are spread. An authority that does not
- * respond changes nothing: the certificate is renewed when a third of its life is left.
+ * Asks the authority when a certificate should be renewed (ARI, RFC 9773), four times a day. So a certificate is
+ * replaced before the authority revokes it, and the renewals of many installations are spread. An authority that does
+ * not respond changes nothing: the certificate is renewed when a third of its life is left.
  */
 import { createHash } from 'node:crypto';
 import { HOUR_MS } from '../lib/units.ts';

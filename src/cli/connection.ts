@@ -99,7 +99,8 @@ function connectRemote(url: string, key: string | undefined): Connection | Failu
   }
   if (!key) return usageFailure('An API key is needed: give --key or set LETTERHAUS_API_KEY.');
   // Failures of fetch quote what they refuse.
-  if (!/^[!-~]+$/.test(key)) return usageFailure('The API key has characters that no key has.');
+  if (!/^[!-~]+$/.test(key))
+    return usageFailure('The API key has characters that are not allowed in a key.');
   const base = parsed.href.replace(/\/+$/, '');
   const send: Send = (path, init) =>
     fetch(base + path, { ...init, headers: headersWithKey(init, key), redirect: 'manual' });

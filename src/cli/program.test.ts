@@ -157,7 +157,7 @@ test('with --json an error is printed as JSON', async () => {
     [['keys', 'list'], { LETTERHAUS_DATA_DIR: LAUNCHER }, /is no folder: set LETTERHAUS_DATA_DIR/],
     [['move', '--to-file', '/nowhere'], {}, /^--to-file cannot be read: ENOENT/],
     [['emails', 'show', ''], {}, /^The argument id is empty\.$/],
-    [[...LIST_THERE, 'a\nb'], {}, /^The API key has characters that no key has\.$/],
+    [[...LIST_THERE, 'a\nb'], {}, /^The API key has characters that are not allowed in a key\.$/],
     [
       ['start'],
       { LETTERHAUS_HOSTNAME: 'name' },

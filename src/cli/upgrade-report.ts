@@ -198,7 +198,7 @@ function adviseNodes(nodes: readonly NodeReport[]): string[] {
   if (ending.length === 0) return [];
   const hosts = [...new Set(ending.map(({ host }) => host))].join(', ');
   return [
-    `The nodes on ${hosts} do not know what the database will require: they settle their work and end. Have this version ready on them.`,
+    `The version of the nodes on ${hosts} cannot use the migrated schema: they finish their work and exit. Install this version there first.`,
   ];
 }
 

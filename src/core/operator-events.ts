@@ -79,7 +79,7 @@ export const OPERATOR_EVENT_TYPES = [
  */
 export const OPERATOR_PROJECT_ID = 'ffffffff-ffff-7fff-bfff-ffffffffffff';
 
-/** @property subject what the condition is about; type and subject identify it */
+/** @property subject object of the condition; type and subject identify it */
 export type ConditionKey = { type: ConditionType; subject: string };
 
 export type NewCondition = ConditionKey & {

@@ -40,7 +40,7 @@ export type Machine = {
   /** The API has a certificate: the operator's, or one that the service orders. */
   hasApiCertificate: boolean;
   readDisk(path: string): Promise<Disk>;
-  /** Whether NTP keeps the clock, or null when the system does not say. */
+  /** Whether NTP sets the clock, or null when the system does not say. */
   readClockState(): Promise<'yes' | 'no' | null>;
   /** Returns the conditions of the served certificates, and why a start would refuse them. */
   findCertificateProblems(): {

@@ -91,7 +91,7 @@ function listChecks(cli: Cli, checks: readonly Check[]): CommandResult {
   };
 }
 
-/** Says on stderr every two seconds how far the run is. */
+/** Prints the progress of the run on stderr every two seconds. */
 class Progress {
   readonly #running = new Set<string>();
   readonly #timer: NodeJS.Timeout;

@@ -4,8 +4,8 @@
  *
  *   red      blocks sending or loses mail
  *   yellow   hurts delivery, or will become red
- *   unknown  could not be found out; counts as neither right nor wrong
- *   green    as it should be
+ *   unknown  the check had no result; counts as neither right nor wrong
+ *   green    no problem was found
  */
 export const LEVELS = ['red', 'yellow', 'unknown', 'green'] as const;
 export type Level = (typeof LEVELS)[number];

@@ -87,7 +87,7 @@ function registerCounts(app: App, { db }: HttpServices): void {
       summary: 'Count emails',
       description:
         'Counts emails by status, with the filters of the list. One call searches as many emails as one page of the ' +
-        'list; `scanned_until` tells that there are older ones.',
+        'list; `scanned_until` is set when there are older ones.',
       operationId: 'countEmails',
       tags: TAGS,
       querystring: emailCountQuery,

@@ -76,7 +76,7 @@ async function show({ client }: Api, _options: object, [id]: [string]): Promise<
     ['from', `${sender === '' ? '<>' : sender} at ${from}`],
     ['to', message.recipient],
     ['kind', message.kind],
-    ['about', emailId === null ? 'no email of ours' : `email ${emailId}, recipient ${position}`],
+    ['about', emailId === null ? 'no matching email' : `email ${emailId}, recipient ${position}`],
     ['changed to', message.change ?? 'nothing'],
     ['size', `${message.size_bytes} bytes`],
   ]);

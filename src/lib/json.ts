@@ -1,4 +1,4 @@
-/** Reads JSON of others, which may be any value. */
+/** Reads JSON from untrusted sources, which may be any value. */
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

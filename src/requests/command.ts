@@ -20,7 +20,12 @@ export function describeRequests(requests: Command, cli: Cli): void {
   })
     .option('--status <status>', '422, 4xx, or failed')
     .addOption(new Option('--method <method>', 'only with this method').choices(METHODS))
-    .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 30);
+    .option(
+      '--limit <n>',
+      `maximum number of entries, up to ${LIMIT_MAX}`,
+      countUpTo(LIMIT_MAX),
+      30,
+    );
   apiCommand(requests, cli, {
     name: 'show',
     about: 'show one request, by the id of its response (X-Request-Id)',

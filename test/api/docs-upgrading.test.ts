@@ -46,7 +46,7 @@ test('the guide of upgrades leads from a look to the new version and back', asyn
   assert.match(first.stdout, /^! No backup is known/m);
   await run(backup);
   const second = await run(look);
-  assert.match(second.stdout, /Nothing stands in the way\./);
+  assert.match(second.stdout, /Nothing prevents the upgrade\./);
   await service.stop();
   assert.match((await run(migrate)).stderr, /the backup is complete and checked/);
   assert.match((await run(lookAgain)).stdout, /No migration runs: the schema is at 9001/);

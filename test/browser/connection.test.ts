@@ -61,7 +61,7 @@ test('a table stays while the network is away, says of when it is, and is true a
   await domains.getByText('before.acme.test').waitFor();
   await page.context().setOffline(true);
   await connectionOf(page)
-    .getByText(/^You are offline since .+\. You see what was read at .+\d/)
+    .getByText(/^You are offline since .+\. The page was last updated at .+\d/)
     .waitFor();
   await assertAccessible(page);
   // A tab that is shown again reads its data again, which fails.
@@ -95,7 +95,7 @@ test('a page survives a restart of the service: it says so, and shows what has h
   await page.getByText('Before the restart').waitFor();
   await service.stop();
   await connectionOf(page)
-    .getByText(/^The service has not responded since .+ You see what was read at/)
+    .getByText(/^The service has not responded since .+ The page was last updated at/)
     .waitFor();
   await page.getByText('Before the restart').waitFor();
   await service.restart();

@@ -66,7 +66,7 @@ test('an owner runs the doctor, sees its progress, and reads what to do with the
   await page.getByRole('button', { name: 'Copy the command' }).first().click();
   await page.getByRole('button', { name: 'Copied' }).waitFor();
   assert.equal(await page.evaluate('navigator.clipboard.readText()'), command);
-  const right = page.getByText(/^As it should be/);
+  const right = page.getByText(/^No problems \(/);
   await right.click();
   await page.getByText(/says lab\.mx\.test, and that name leads back to it/).waitFor();
   await assertGoodInAllThemes(page);

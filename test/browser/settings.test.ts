@@ -126,11 +126,11 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
 
   await choose('Check a signature');
   await page.getByLabel('Headers').fill(JSON.stringify(received!.headers));
-  await page.getByLabel('Body, as it came').fill(JSON.stringify(received!.event, null, 2));
+  await page.getByLabel('Body as received').fill(JSON.stringify(received!.event, null, 2));
   await page.getByLabel('Signing secret').fill(secret);
   await page.getByRole('button', { name: 'Check', exact: true }).click();
   await page.getByRole('alert').getByText('A parser has formatted it').waitFor();
-  await page.getByLabel('Body, as it came').fill(received!.body);
+  await page.getByLabel('Body as received').fill(received!.body);
   await page.getByRole('button', { name: 'Check', exact: true }).click();
   await page.getByRole('status').getByText('The signature is valid.').waitFor();
   await assertGood(page);

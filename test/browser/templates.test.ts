@@ -327,9 +327,9 @@ test('types of undeclared variables are inferred, and a preview of an earlier te
   await previewOf(page).getByText('Hello').waitFor();
   const source = '{% for item in items %}{{ item.name }}{% endfor %}{{ price | times: 2 }}';
   await (await editorOf(page)).fill(source);
-  await page.getByText('The preview is of an earlier text').waitFor();
+  await page.getByText('The preview shows an earlier text').waitFor();
   await press(page, 'Declare all 2');
-  await page.getByText('The preview is of an earlier text').waitFor({ state: 'detached' });
+  await page.getByText('The preview shows an earlier text').waitFor({ state: 'detached' });
   await press(page, 'Variables (2)');
   await hasValue(page.getByLabel('Type of items'), 'list');
   await hasValue(page.getByLabel('Type of price'), 'number');

@@ -64,7 +64,7 @@ test('upgrade-check says what the new version would do, and changes nothing', as
   ]);
   assert.equal(report.last_backup, null);
   assert.equal(report.attention.length, 2, report.attention.join('\n'));
-  assert.match(report.attention[0], /^The nodes on .* settle their work and end\./);
+  assert.match(report.attention[0], /^The version of the nodes on .* finish their work and exit\./);
   assert.match(report.attention[1], /^No backup is known: make one with `letterhaus backup`/);
   assert.deepEqual(await schema(), before);
 });

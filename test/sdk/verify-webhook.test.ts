@@ -57,9 +57,9 @@ test('the body may be text, or bytes of every type of a runtime', async () => {
 test('a body that was parsed or not read results in a TypeError with advice', async () => {
   const request = new Request('http://127.0.0.1', { method: 'POST', body: TEXT });
   const rows: [what: string, payload: unknown, says: RegExp][] = [
-    ['parsed', JSON.parse(TEXT), /JSON parser made of it.*express\.raw/],
-    ['an array', [1], /JSON parser/],
-    ['a number', 4, /JSON parser/],
+    ['parsed', JSON.parse(TEXT), /not a parsed body.*express\.raw/],
+    ['an array', [1], /not a parsed body/],
+    ['a number', 4, /not a parsed body/],
     ['undefined', undefined, /not undefined: was the body read before/],
     ['null', null, /not null/],
     ['a promise', Promise.resolve(TEXT), /await it/],

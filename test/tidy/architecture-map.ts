@@ -20,7 +20,7 @@ const MAPPED_FILES_MAX = 30;
 export const theMapIsShort: Rule = (files) => {
   const { length } = mappedPath(files);
   if (length <= MAPPED_FILES_MAX) return [];
-  return [`${MAP} names ${length} files on the way of one email (${MAPPED_FILES_MAX} at most).`];
+  return [`${MAP} names ${length} files on the path of one email (${MAPPED_FILES_MAX} at most).`];
 };
 
 /**
@@ -73,7 +73,7 @@ function mappedPath(files: readonly SourceFile[]): string[] {
 }
 
 function stepsOf(files: readonly SourceFile[]): string[] {
-  const [, way = ''] = textOf(files).split(/^## The way of one email$/m);
+  const [, way = ''] = textOf(files).split(/^## The path of one email$/m);
   return way.match(/^\d+\. [^\n]*(?:\n {3}[^\n]*)*/gm) ?? [];
 }
 

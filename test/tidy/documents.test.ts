@@ -55,8 +55,8 @@ holds('the files that the guides name are there', GUIDES, mappedFilesExist, [
 holds("ARCHITECTURE.md names the files of one email's way", MAP, theMapIsShort, [
   [
     'ARCHITECTURE.md',
-    `## The way of one email\n${Array.from({ length: 31 }, (_, step) => `${step}. \`core/a${step}.ts\``).join('\n')}`,
-    'names 31 files on the way of one email (30 at most).',
+    `## The path of one email\n${Array.from({ length: 31 }, (_, step) => `${step}. \`core/a${step}.ts\``).join('\n')}`,
+    'names 31 files on the path of one email (30 at most).',
   ],
 ]);
 
@@ -69,7 +69,7 @@ holds(
     ['src/core/b.ts', ''],
     [
       'ARCHITECTURE.md',
-      '## The way of one email\n1. `core/a.ts`, `b.ts`\n2. `core/b.ts`,\n   `c.ts`',
+      '## The path of one email\n1. `core/a.ts`, `b.ts`\n2. `core/b.ts`,\n   `c.ts`',
       'names c.ts beside files of core/, where it is not.',
     ],
   ],
@@ -86,7 +86,7 @@ holds("one email's path leads from file to file, and never back", MAP, theMapIsA
   ['src/mail/d.ts', '', 'is named or imported by no file before it in ARCHITECTURE.md.'],
   [
     'ARCHITECTURE.md',
-    '## The way of one email\n1. `core/a.ts`,\n   `core/b.ts`\n2. `mail/c.ts`, `mail/d.ts`',
+    '## The path of one email\n1. `core/a.ts`,\n   `core/b.ts`\n2. `mail/c.ts`, `mail/d.ts`',
   ],
 ]);
 

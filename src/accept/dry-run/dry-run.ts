@@ -1,5 +1,5 @@
 /**
- * Dry run: predicts the fate of an email if it were sent now. Stores, counts and sends nothing.
+ * Dry run: predicts what would happen to an email if it were sent now. Stores, counts and sends nothing.
  *
  * Takes the steps of accepting and delivery, with the same functions: draft.ts makes the draft, store/full-path.ts
  * reads facts and decides, delivery/message/message-builder.ts composes and signs, and each destination gets its

@@ -18,12 +18,19 @@ export function describeAudit(audit: Command, cli: Cli): void {
     .option('--after <id>', 'only entries older than this one')
     .option('--action <action>', 'only this action, such as deleteDomain')
     .addOption(
-      new Option('--object <object>', 'only changes of such objects').choices(AUDIT_OBJECTS),
+      new Option('--object <object>', 'only changes of objects of this type').choices(
+        AUDIT_OBJECTS,
+      ),
     )
     .option('--target <id>', 'only changes of this object')
     .option('--from <time>', 'only changes at this time or later', timeOf)
     .option('--to <time>', 'only changes before this time', timeOf)
-    .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 30);
+    .option(
+      '--limit <n>',
+      `maximum number of entries, up to ${LIMIT_MAX}`,
+      countUpTo(LIMIT_MAX),
+      30,
+    );
 }
 
 type Options = ApiOptions & {

@@ -103,7 +103,11 @@ const timeOf = (description: string) =>
 
 const auditQuery = listQuery({
   action: doc(z.string().max(100).optional(), 'Returns only this action.', 'deleteDomain'),
-  object: doc(z.enum(AUDIT_OBJECTS).optional(), 'Returns only changes of such objects.', 'domain'),
+  object: doc(
+    z.enum(AUDIT_OBJECTS).optional(),
+    'Returns only changes of objects of this type.',
+    'domain',
+  ),
   actor_id: doc(z.uuid().optional(), 'Returns only changes by this member or key.', TARGET),
   project_id: doc(z.uuid().optional(), 'Returns only changes in this project.', TARGET),
   target_id: doc(z.string().max(400).optional(), 'Returns only changes of this object.', TARGET),

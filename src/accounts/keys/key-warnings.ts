@@ -1,4 +1,4 @@
-/** Finds keys that are limited to domains that their project does not have: they can send nothing from these. */
+/** Finds keys that are limited to a domain that their project does not have. Such a key cannot send. */
 import type { Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { findUnknownDomains } from '../../domains/domain-store.ts';

@@ -6,8 +6,8 @@
  *    an account with a made-up address would otherwise get the member's mail.
  * 3. With LETTERHAUS_OIDC_JOIN=roles, a new member.
  *
- * With LETTERHAUS_OIDC_ROLES, every sign-in sets the role that the groups have. An account without such a group does
- * not get in, and its sessions end. The only owner stays owner. All changes are in the audit log of the same commit.
+ * With LETTERHAUS_OIDC_ROLES, every sign-in sets the role that the groups have. An account without such a group is
+ * refused, and its sessions end. The only owner stays owner. All changes are in the audit log of the same commit.
  */
 import type { OidcConfig } from '../../config/oidc.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';

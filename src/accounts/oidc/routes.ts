@@ -1,7 +1,7 @@
 /**
- * Routes of signing in with the identity provider. The dashboard begins with `POST /v1/session/oidc/start`, sends the
- * browser to the provider, and gets it back at CALLBACK_PATH, which only passes the response on to the dashboard: the
- * request that ends the sign-in then comes from this site, as all others that begin a session.
+ * Routes of signing in with the identity provider. The dashboard begins with `POST /v1/session/oidc/start`, and sends
+ * the browser to the provider. The provider sends the browser back to CALLBACK_PATH, which passes the response on to
+ * the dashboard. So the request that ends the sign-in comes from this site, like all others that begin a session.
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';

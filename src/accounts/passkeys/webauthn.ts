@@ -2,8 +2,8 @@
  * Verifies responses of authenticators (Web Authentication Level 3, §7.1 and §7.2), for credentials without
  * attestation.
  *
- * The public key comes as the browser parsed it (`getPublicKey()`), so no CBOR is read here. Without attestation
- * nothing vouches for the key in either form: it is the key of the person with the session that registers it.
+ * The public key comes as the browser parsed it (`getPublicKey()`), so no CBOR is read here. CBOR would add no trust:
+ * without attestation, either form only shows that the person who is signed in has registered the key.
  */
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { parseObject } from '../../lib/json.ts';

@@ -58,7 +58,9 @@ export async function planRestore(place: ArchivePlace, at: Date): Promise<Restor
 async function readEndLsn(place: ArchivePlace, { name }: Series, at: Date): Promise<string> {
   const covered = await findCoveredSince(place, name, at.toISOString());
   if (covered !== null) return covered.lsn;
-  throw new BackupDamaged(`The log of the archive in ${place.pathOf(name)} has lost its end.`);
+  throw new BackupDamaged(
+    `The log of the archive in ${place.pathOf(name)} is incomplete: its end is missing.`,
+  );
 }
 
 export async function secretKeysAt(

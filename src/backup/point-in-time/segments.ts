@@ -50,6 +50,6 @@ export function requireSegment(bytes: Buffer, segment: bigint, shape: WalShape):
     return;
   }
   throw new BackupDamaged(
-    `The WAL file ${segmentName(segment, shape)} is not the one of this database.`,
+    `The WAL file ${segmentName(segment, shape)} does not belong to this database.`,
   );
 }

@@ -14,6 +14,6 @@ export function describeInstall(install: Command, cli: Cli): void {
 }
 
 function run(): Promise<CommandResult> {
-  const failed = 'The launcher installs: run bin/letterhaus install.';
+  const failed = 'Only the launcher can install: run bin/letterhaus install.';
   return Promise.resolve({ failed, code: 'usage_error', exitCode: 2 });
 }

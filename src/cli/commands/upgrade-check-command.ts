@@ -32,7 +32,7 @@ import {
 
 export function describeUpgradeCheck(command: Command, cli: Cli): void {
   runnable(
-    command.option('--own-backup', 'a backup of another kind exists: do not ask for one'),
+    command.option('--own-backup', 'you have a backup made by other means: do not ask for one'),
     cli,
     {
       examples: ['upgrade-check', 'upgrade-check --json'],
@@ -148,7 +148,7 @@ function textOf(cli: Cli, report: UpgradeReport): string {
       ? 'Last backup: none is known.'
       : `Last backup: ${backup.at.toISOString()}, ${backup.place}`,
     attention.length === 0
-      ? 'Nothing stands in the way.'
+      ? 'Nothing prevents the upgrade.'
       : ['Before the upgrade:', ...attention.map((sentence) => `! ${sentence}`)].join('\n'),
   ];
   return blocks.join('\n\n');

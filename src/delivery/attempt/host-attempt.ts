@@ -3,7 +3,7 @@
  *
  * A session that cannot be opened is retried with an easier TLS handshake where the rule permits it, and when our other
  * connections were the reason. A message that failed because of a kept or announced session is sent again, alone on a
- * new session. Nothing of it was sent before.
+ * new session. No part of the message was sent before.
  */
 import type { SmtpFailureCause, SmtpPhase } from '../../mail/replies/smtp-reply.ts';
 import type {

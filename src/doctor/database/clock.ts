@@ -108,15 +108,15 @@ function judgeSkew(skewMs: number, other: string): Finding {
 
 async function checkSynchronization({ machine }: CheckContext): Promise<Finding> {
   const state = await machine.readClockState();
-  if (state === 'yes') return green('NTP keeps the clock of this machine.');
+  if (state === 'yes') return green('NTP sets the clock of this machine.');
   if (state !== 'no') {
-    return unknown('This system does not show whether NTP keeps its clock.', {
+    return unknown('This system does not show whether NTP sets its clock.', {
       remedy: 'Check that chrony or another program sets it.',
       command: 'chronyc tracking',
     });
   }
-  return yellow('Nothing keeps the clock of this machine.', {
-    meaning: 'It will go wrong, and receivers reject signatures with a wrong time.',
+  return yellow('No program sets the clock of this machine.', {
+    meaning: 'It will drift, and receivers reject signatures with a wrong time.',
     remedy: REMEDY,
     command: 'timedatectl set-ntp true',
   });

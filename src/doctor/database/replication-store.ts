@@ -1,4 +1,4 @@
-/** Reads what the primary knows of its standbys. Changes nothing. */
+/** Reads the state of the standbys from the primary. Changes nothing. */
 import type { Queryable } from '../../database/database.ts';
 
 /**

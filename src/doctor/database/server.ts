@@ -43,7 +43,7 @@ export const DATABASE: Check = {
     if (lastDay !== undefined && Date.parse(lastDay) < world.now()) {
       findings.push(
         yellow(`PostgreSQL ${version} has had no updates since ${lastDay}.`, {
-          meaning: 'Faults that others find stay in it.',
+          meaning: 'Newly found faults in it are no longer fixed.',
           remedy: 'Move to a newer version (docs/moving-database.md).',
         }),
       );

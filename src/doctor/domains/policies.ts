@@ -72,7 +72,7 @@ async function checkReports(
     return [
       yellow(`The DMARC record at ${subject} asks for no reports.`, {
         subject,
-        meaning: 'You do not learn whose mail fails, so the policy cannot be made stricter safely.',
+        meaning: 'You do not see whose mail fails, so you cannot make the policy stricter safely.',
         remedy: `Add rua=mailto:dmarc@${at} to the record.`,
       }),
     ];

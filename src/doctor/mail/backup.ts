@@ -80,7 +80,7 @@ function judgeAge(ageMs: number, { place, everyMs }: { place: string; everyMs: n
   return (ageMs > BACKUP_AGE.urgentMs ? red : yellow)(found, {
     subject: place,
     meaning: 'A lost disk loses everything since then.',
-    remedy: 'Find out in the log why none was made since, and make one now.',
+    remedy: 'The log says why none was made since. Make one now.',
     command: COMMAND,
   });
 }

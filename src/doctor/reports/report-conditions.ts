@@ -2,7 +2,7 @@
  * Decides which conditions a run opens and ends. A red or yellow finding that is new opens a condition, and one that is
  * gone ends it. A finding that turns from yellow to red ends one condition and opens the other.
  *
- * A check that could not find out changes nothing: it neither opens nor ends a condition.
+ * A check without a result changes nothing: it neither opens nor ends a condition.
  */
 import type { ConditionKey, ConditionType, NewCondition } from '../../core/operator-events.ts';
 import { DAY_MS } from '../../lib/units.ts';

@@ -92,8 +92,8 @@ const finding = z
     level: z
       .enum(LEVELS)
       .describe(
-        '`red` blocks sending or loses mail. `yellow` hurts delivery, or will become red. `unknown` could not be ' +
-          'found out. `green` is as it should be.',
+        '`red` blocks sending or loses mail. `yellow` hurts delivery, or will become red. `unknown`: the ' +
+          'check had no result. `green`: no problem was found.',
       ),
     subject: nullableText(
       'Address, name or path that was checked, or null for the installation.',

@@ -20,7 +20,7 @@ async function showHost({ client }: Api): Promise<CommandResult> {
   const nodes = names.length === 0 ? 'no node with a full name yet' : names.join(', ');
   const where =
     host === null
-      ? 'Nothing is set: it will be the LETTERHAUS_HOSTNAME of the node that starts next.'
+      ? 'No host is set. The next node that starts sets it to its LETTERHAUS_HOSTNAME.'
       : `${host} receives the bounces of all domains: their MX records name it.`;
   return {
     data,
@@ -36,8 +36,8 @@ async function setHost({ client }: Api, newName: string): Promise<CommandResult>
   }
   const count = verified === 1 ? '1 verified domain has' : `${verified} verified domains have`;
   const until = nodes.includes(before ?? '')
-    ? `As long as a node is called ${before}, the record of today counts too; once none is, it has to be replaced within 72 hours`
-    : 'It has to be replaced within 72 hours';
+    ? `While a node has the name ${before}, the current record also counts. Once no node has it, replace the record within 72 hours`
+    : 'Replace the record within 72 hours';
   const text = [
     `${name} receives the bounces of all domains from now on; ${count} to publish it:`,
     `MX   send.<domain>   10 ${name}   instead of ${before ?? 'the current one'}.`,

@@ -2,9 +2,9 @@
  * Decides from the stored reports which DMARC policy a domain may have next: none, then quarantine, then reject. Only
  * the owner changes the record, because only the owner knows which other services send for the domain.
  *
- * Anybody can write reports, so a proposal is never more than that. It needs reports of two weeks that were written
- * under the policy of today. Failures of our own addresses stop it. Failures of other addresses may be forgeries, which
- * is what a strict policy is for, or a service that the owner has forgotten: the owner decides.
+ * Anybody can write reports, so the result is only a proposal. It needs reports of two weeks that were written under
+ * the policy of today. Failures of our own addresses stop it. Failures of other addresses may be forgeries, which a
+ * strict policy stops, or a service that the owner has forgotten. The owner decides.
  */
 import type { DmarcTotals } from './dmarc-store.ts';
 import { DAY_MS } from '../../lib/units.ts';

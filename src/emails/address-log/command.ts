@@ -21,7 +21,12 @@ export function describeLog(log: Command, cli: Cli): void {
     run: show,
   })
     .requiredOption('--to <address>', 'what happened to this recipient', parseAddressArgument)
-    .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 50);
+    .option(
+      '--limit <n>',
+      `maximum number of entries, up to ${LIMIT_MAX}`,
+      countUpTo(LIMIT_MAX),
+      50,
+    );
 }
 
 async function show(api: Api, options: Options): Promise<CommandResult> {
@@ -53,7 +58,7 @@ async function unknownText(api: Api, to: string): Promise<string> {
     hours === null
       ? ''
       : ` Emails are kept for ${Math.round(hours / 24)} days; older ones are deleted.`;
-  return `Nothing is known of ${to}: no email to it is stored, and no list of suppressions has it.${kept}`;
+  return `Nothing is known of ${to}: no email to it is stored, and no suppression list contains it.${kept}`;
 }
 
 /** Reads all projects at once, or each environment of one project. */

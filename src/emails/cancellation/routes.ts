@@ -98,7 +98,7 @@ const cancellationRequest = z
     all: z.literal(true).optional().describe('Selects all scheduled emails.'),
     created_before: doc(
       z.iso.datetime({ offset: true }).optional(),
-      'Selects only emails created before this time, so that none is canceled that you have not counted.',
+      'Selects only emails created before this time, so that emails which you have not counted are not canceled.',
       '2026-11-21T09:00:00Z',
     ),
     from: idSchema('`next` of the previous response, to continue.').optional(),

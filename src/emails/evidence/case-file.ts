@@ -2,7 +2,7 @@
  * The content of a case file: everything that this installation knows about the delivery of one email, for the support
  * of a provider or a dispute. signed-file.ts signs it.
  *
- * The events have what was true at each attempt: server, address, TLS, dialogue, and the SHA-256 of the message. The
+ * The events have the facts of each attempt: server, address, TLS, dialogue, and the SHA-256 of the message. The
  * history of the sending domain has its records in DNS at that time (domains/dns/check-history-store.ts). The diagnosis
  * has DNS and authentication at the time of the file. The file has the content of the email only as hashes, except for
  * the header that the recipient's server got.
@@ -44,7 +44,7 @@ export async function readCase(tx: Queryable, ref: EmailRef) {
 
 /**
  * Returns the email and its events in the API's format.
- * @param only the file is about this recipient, and names no other one; null: about all
+ * @param only the only recipient that the file names; null for all recipients
  */
 export function caseContent(
   { email, events, isComplete, domainChecks }: CaseFileFacts,
@@ -108,7 +108,7 @@ export function messageContent(address: string, bytes: Buffer) {
   };
 }
 
-/** Keeps the one recipient of a diagnosis, if the file is about one. */
+/** Keeps only the recipient of the file in a diagnosis, if the file has a single one. */
 export function diagnosisOf<Diagnosis extends { recipients: { address: string }[] }>(
   diagnosis: Diagnosis,
   only: string | null,

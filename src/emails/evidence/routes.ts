@@ -84,8 +84,8 @@ function registerReceiptKey(app: App, { db, secrets, log }: HttpServices): void 
     schema: {
       summary: 'Get the key that signs case files',
       description:
-        'Returns the public key with which the installation signs case files, and earlier ones. Anybody may ask ' +
-        'for it, to verify a file.',
+        'Returns the public key with which the installation signs case files, and earlier ones. The request ' +
+        'needs no key, so anybody can verify a file.',
       operationId: 'getReceiptKey',
       tags: ['Service'],
       security: [],

@@ -88,8 +88,8 @@ export const caseFile = z
     events_complete: z.boolean().describe('False when the email has more than 1,000 events.'),
     domain_checks: doc(
       z.array(domainCheck),
-      'Records of the sending domain in DNS, as checks found them: the last result before the email, and each other ' +
-        'result until its last event. Empty for mail from before the service kept them.',
+      'Results of DNS checks of the sending domain: the last one before the email, and each different one ' +
+        'until its last event. Empty for mail from before the service kept them.',
     ),
     diagnosis: doc(diagnosis, 'DNS and authentication at the time of the file.'),
     message: z

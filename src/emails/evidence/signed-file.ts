@@ -2,8 +2,8 @@
  * Signs and verifies case files. The signature is Ed25519 over the canonical JSON (RFC 8785) of the whole file without
  * its member `signature`, so anybody can verify it with the public key in `signer` and any library.
  *
- * A valid signature says that the holder of the key in the file made exactly this content. Whose key it is, the reader
- * must learn elsewhere: from the installation, by its fingerprint.
+ * A valid signature says that the holder of the key in the file made exactly this content. It does not say who the
+ * holder is: the reader compares the fingerprint with the one that the installation publishes.
  */
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { isObject, parseObject } from '../../lib/json.ts';
@@ -71,7 +71,7 @@ export function verifyCaseFile(json: string): Verification {
 }
 
 const CHANGED =
-  'The file was changed after it was signed, or is not complete: its signature does not fit its content.';
+  'The file was changed after it was signed, or is not complete: its signature does not match its content.';
 const AMBIGUOUS =
   'The file was changed after it was signed: it has a name twice, or a number in another form.';
 const BAD_SIGNER =

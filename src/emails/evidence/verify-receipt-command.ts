@@ -1,8 +1,8 @@
 /**
- * `letterhaus verify-receipt`: verifies a case file. It needs no service: the public key is in the file. Whether that
- * key is the installation's, --key says, or the service that this command would use.
+ * `letterhaus verify-receipt`: verifies a case file. It needs no service: the public key is in the file.
  *
- * Without either it warns, because anybody can sign a file with a key of their own.
+ * It compares that key with --key, or with the keys of the service that this command would use. Without either it
+ * warns, because anybody can sign a file with their own key.
  */
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
@@ -148,7 +148,7 @@ function success(
       made_at: madeAt ?? null,
     },
     text: facts([
-      ['signature', 'valid: the file is as it was signed'],
+      ['signature', 'valid: the file has not changed since it was signed'],
       ['signed by', signer.fingerprint],
       ['key', keyText(known, isKnown)],
       ['installation', installation?.url ?? installation?.hostname ?? '-'],

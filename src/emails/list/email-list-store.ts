@@ -178,7 +178,7 @@ function blocksStep(
   };
 }
 
-/** The texts of which every email that is wanted has each. */
+/** Texts that each matching email contains. */
 function partsOf({ words, subject, toPart, fromPart, tag }: EmailFilter): string[] {
   const tagged = tag === null ? [] : [`${tag.name}:${tag.value ?? ''}`];
   const parts = [toPart, fromPart].filter((part) => part !== null);

@@ -1,7 +1,6 @@
 /**
- * Terms of a text: each three characters in a row (a trigram), in small letters, as a number of 32 bits. A text that
- * contains a part has all terms of the part. The reverse does not hold, so whoever finds a text by its terms compares
- * the text.
+ * Terms of a text: each three consecutive characters, in lower case, as a number of 32 bits. A text that contains a
+ * part has all terms of the part. The reverse does not hold, so a search compares each text that it finds by terms.
  *
  * Project, environment and week are part of the number, so one index serves all projects and finds nothing of another,
  * and a search can ask it for one week.

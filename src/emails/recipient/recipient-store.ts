@@ -1,4 +1,4 @@
-/** Reads what became of the newest emails to one address: the last reply of a mail server, and its provider. */
+/** Reads the delivery status of the newest emails to one address: the last reply of a mail server, and its provider. */
 import type { Scope } from '../../core/scope.ts';
 import type { Status } from '../../core/statuses.ts';
 import {

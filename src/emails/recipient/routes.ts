@@ -1,4 +1,4 @@
-/** Routes of one recipient: why an address gets no mail, and what it got. */
+/** Routes of one recipient: the reason why an address gets no mail, and its emails. */
 import { z } from 'zod';
 import type { Caller } from '../../core/scope.ts';
 import { refuseFields } from '../../core/refusals.ts';

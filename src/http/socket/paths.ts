@@ -1,6 +1,6 @@
 /**
- * Paths before routing: a slash at the end counts as none, a fixed path is not taken for one with a parameter, and a
- * path or method that does not exist is refused before the body is read.
+ * Handles paths before routing: removes a slash at the end, prefers a fixed path to one with a parameter, and refuses
+ * an unknown path or method before the body is read.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { sendFailure } from '../errors.ts';

@@ -1,5 +1,5 @@
 /**
- * Spans of OpenTelemetry for the way of an email: accepted, attempted, reported by webhook. The service has only the
+ * Spans of OpenTelemetry for the path of an email: accepted, attempted, reported by webhook. The service has only the
  * API; an operator loads an SDK with `NODE_OPTIONS=--import …` (docs/monitoring.md, Traces). Without one nothing is
  * loaded and nothing is made: `inSpan` only calls its work.
  *
@@ -27,7 +27,7 @@ export type OpenSpan = {
   /** Its context, for others who continue or link this trace; null when the SDK does not record it. */
   traceparent: string | null;
   set(attributes: Attributes): void;
-  /** Marks what the span is about as failed. @param type a word, such as a code or a status */
+  /** Marks the span as failed. @param type a word, such as a code or a status */
   fail(type: string): void;
 };
 

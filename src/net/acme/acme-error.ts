@@ -1,4 +1,4 @@
-/** Explains to operators why an ACME server did not issue a certificate, in one sentence, and what they can do. */
+/** Explains to operators in one sentence why an ACME server did not issue a certificate, and names the remedy. */
 import { parseJson } from '../../lib/json.ts';
 
 const TYPE_PREFIX = 'urn:ietf:params:acme:error:';

@@ -107,7 +107,7 @@ export class Activity {
     });
     this.#logIns = new Counter({
       name: 'letterhaus_log_ins_total',
-      help: 'Log-ins by way and result; of API keys, those that were refused.',
+      help: 'Log-ins by way and result; with API keys only refused ones count.',
       labelNames: ['way', 'result'],
       registers,
     });

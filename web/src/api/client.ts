@@ -45,7 +45,7 @@ export class ApiError extends Error {
 
 /** Replaces the message of the API, which is for programs. */
 const CHANGED_MEANWHILE =
-  'This was changed meanwhile, so nothing was done. Close this, look at it again, and repeat your change.';
+  'This was changed meanwhile, so your change was not saved. Close this, look at it again, and repeat your change.';
 
 const SIGNED_OUT = {
   code: 'authentication_error',

@@ -1,5 +1,5 @@
 /**
- * The time of the service. The clock of a computer may be minutes off, and then what has just happened would be in
+ * The time of the service. The clock of a computer may be minutes late, and recent events would then appear to be in
  * the future.
  */
 

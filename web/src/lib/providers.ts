@@ -1,4 +1,4 @@
-/** Names of the providers that many know. Others, like single hosts, are named as in the queue. */
+/** Names of well-known providers. Others, like single hosts, are named as in the queue. */
 const NAMES: Readonly<Record<string, string>> = {
   google: 'Google',
   outlook: 'Outlook',

@@ -1,4 +1,4 @@
-/** Texts of the service as they stand on a page. */
+/** Formats texts of the service for a page. */
 
 /**
  * Returns a text as a sentence: with a capital letter and a full stop. A name that it begins with, like a host, stays

@@ -1,4 +1,4 @@
-/** Says that the service cannot be reached, since when, and of which time the page is. */
+/** Shows that the service cannot be reached, since when, and the time at which the page was read. */
 import { CloudOff, PlugZap } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { type Connection, type Outage, useConnection } from '../api/stream/connection.ts';
@@ -36,6 +36,6 @@ function textOf(connection: Exclude<Connection, { kind: 'up' }>): string {
   if (connection.kind === 'back') return 'Connected again. The page is up to date.';
   const { outage, sinceMs, readAtMs } = connection;
   const since = `${OUTAGES[outage]} ${clockTime.format(sinceMs)}.`;
-  if (readAtMs === null) return `${since} The page continues by itself.`;
-  return `${since} You see what was read at ${clockTime.format(readAtMs)}. The page continues by itself.`;
+  if (readAtMs === null) return `${since} The page reconnects automatically.`;
+  return `${since} The page was last updated at ${clockTime.format(readAtMs)}. It reconnects automatically.`;
 }

@@ -1,6 +1,6 @@
 /**
  * The command palette (⌘K): emails and other objects by any part of their name, screens, actions, projects and themes.
- * The first choice searches emails; what is found follows it, so that no choice moves under the hand.
+ * The first choice searches emails. Found objects follow it, so that no choice moves while the member chooses.
  */
 import {
   ArrowLeftRight,

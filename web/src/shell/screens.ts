@@ -54,7 +54,7 @@ export type ScreenLink = {
   count?: CountName;
   /** The second key of the shortcut `g …`. */
   letter: string;
-  /** Address of the page of the handbook that is about the screen. */
+  /** Address of the handbook page about the screen. */
   handbook: string;
   /** The operation without which the screen shows nothing. */
   needs?: Operation;

@@ -9,7 +9,7 @@ type State = { isSending: boolean; failure: string | null; problems: readonly Fi
 const IDLE: State = { isSending: false, failure: null, problems: [] };
 
 /**
- * A form in a dialog. It says beside a field what is wrong with it, and above its buttons what concerns no field. It
+ * A form in a dialog. It shows the problem of a field beside that field, and any other problem above its buttons. It
  * keeps the typed text.
  */
 export function ActionForm(props: {

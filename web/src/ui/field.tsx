@@ -1,4 +1,4 @@
-/** Fields with their label, their hint, and what is wrong with them. */
+/** Fields with their label, their hint, and their problem. */
 import { CircleAlert } from 'lucide-react';
 import { type InputHTMLAttributes, type ReactNode, useId } from 'react';
 import { useProblemOf } from './form-problems.ts';

@@ -1,4 +1,4 @@
-/** Passes what the service refused about one field of a form to that field, so that it is said beside it. */
+/** Passes the refusal of one field of a form to that field, which shows it. */
 import { createContext, useContext } from 'react';
 import { ApiError, type FieldProblem } from '../api/client.ts';
 

@@ -9,7 +9,7 @@ export type MoreItem = {
   label: string;
   icon?: LucideIcon;
   onChoose: () => void;
-  /** The shortcut, as it is told to the member. */
+  /** The text that shows the shortcut to the member. */
   keys?: string;
   isDestructive?: boolean;
   isDisabled?: boolean;
@@ -23,7 +23,7 @@ export const MENU_POPUP =
 export const MENU_ITEM =
   'flex w-full items-center gap-2 rounded px-2 py-1.5 text-left outline-none data-disabled:text-muted data-highlighted:bg-hover';
 
-/** @param props.label what the menu is about, like "More actions for acme.com" */
+/** @param props.label names the object of the menu, like "More actions for acme.com" */
 export function MoreMenu({
   label = 'More actions',
   items,

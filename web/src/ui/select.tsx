@@ -1,4 +1,4 @@
-/** One of a few values. The list that opens is that of the browser, so that it works on a phone as people know it. */
+/** One of a few values. The browser shows the list that opens, so that it works on a phone as in other apps. */
 import type { ReactNode } from 'react';
 import { INPUT, Labelled, type Options } from './field.tsx';
 
@@ -36,7 +36,7 @@ export function Select(props: {
   );
 }
 
-/** A choice in a row of controls, which says itself what it is about. */
+/** A choice in a row of controls, without a label, because its options name their subject. */
 export function InlineSelect(props: {
   label: string;
   options: Options<string>;

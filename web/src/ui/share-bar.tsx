@@ -1,4 +1,4 @@
-/** How a whole is divided, as one bar. It never stands without its figures beside it. */
+/** How a whole is divided, as one bar. It is always shown beside its figures. */
 import type { ReactNode } from 'react';
 import type { Tone } from './tone.ts';
 

@@ -11,7 +11,7 @@ export type Column<Row> = {
   isNumber?: true;
   /** On a phone beside the name. */
   isState?: true;
-  /** On a phone without its title, because the value tells what it is. */
+  /** Hides the title on a phone, because the value is clear without it. */
   isPlain?: true;
   /** As wide as its content, under a title that only screen readers have. */
   isNarrow?: true;
@@ -33,7 +33,7 @@ const CELL =
   'px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden';
 const IN_FIRST_LINE = 'max-md:shrink-0';
 const NAME = 'max-md:min-w-0 max-md:flex-1 max-md:font-medium';
-/** Its title stands before it, where no head of a column tells what it is. */
+/** Shows the title before the value where the table has no column heads. */
 const BELOW =
   'max-md:order-2 max-md:min-w-0 max-md:text-muted max-md:data-title:before:mr-1.5 max-md:data-title:before:text-xs max-md:data-title:before:content-[attr(data-title)]';
 

@@ -4,7 +4,7 @@ import { absoluteTime, relativeTime } from '../lib/time.ts';
 
 const TICK_MS = 10_000;
 
-/** Seconds. What was to happen this long ago is late: the worker that takes it is busy. */
+/** Seconds. An attempt that was due this long ago is late: the worker that takes it is busy. */
 const DUE_S = 5;
 
 /** When something happens next, or that it is due: a time that has passed would contradict "next". */

@@ -1,4 +1,6 @@
-/** The verdict of a page: the state, since when, why, and the one thing to do. Evidence follows below it. */
+/**
+ * The verdict of a page: the state, its start, its reason, and the one action that helps. Evidence follows below it.
+ */
 import type { LucideIcon } from 'lucide-react';
 import { type ReactNode, useId } from 'react';
 import { type Tone, TONE_ICONS } from './tone.ts';

@@ -2,10 +2,10 @@
  * The event stream of a project and environment: one connection for the whole page, whatever parts of it follow
  * events.
  *
- * Guarantee: subscribers get every event, in order, or learn that some may be missing (`isGapless`). A lost connection
- * continues after the last event that arrived. A connection that is silent for longer than two heartbeats, as after the
- * sleep of a laptop, counts as lost. A hidden page gives its connection up, because a browser has few of them for all
- * its tabs; it continues when it is visible again.
+ * Guarantee: subscribers get every event, in order, or are notified that some may be missing (`isGapless`). A lost
+ * connection continues after the last event that arrived. A connection that is silent for longer than two heartbeats,
+ * as after the sleep of a laptop, counts as lost. A hidden page gives its connection up, because a browser has few of
+ * them for all its tabs; it continues when it is visible again.
  */
 import type { StreamEvent } from '../../../../sdk/src/api.ts';
 import { ApiError, respond, type Scope } from '../client.ts';

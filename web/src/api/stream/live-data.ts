@@ -1,6 +1,6 @@
 /**
- * Keeps everything that the page has read true: an event makes the data old that it changes, and data that a screen
- * shows is then read again. Screens that show single emails follow their events themselves (`useEvents`).
+ * Keeps the data of the page current: an event marks the data that it changes as old, and shown data is then read
+ * again. Screens that show single emails follow their events themselves (`useEvents`).
  *
  * Figures change with every email. So that an open page costs the service little, they are read again at a fixed share
  * of requests: a screen with four of them every 30 s while mail flows, and soon after the first event of a quiet time.

@@ -1,4 +1,4 @@
-/** The API keys of a project and environment, and whom each admits. A new key is shown once. */
+/** The API keys of a project and environment, with the restrictions of each. A new key is shown once. */
 import { useQuery } from '@tanstack/react-query';
 import { KeyRound, Pencil, Plus, RotateCw, Trash2, TriangleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
@@ -275,7 +275,7 @@ function ListFields({ apiKey }: { apiKey?: ApiKey }): ReactNode {
       name={name}
       placeholder={example}
       defaultValue={apiKey?.[name]?.join(', ')}
-      hint="Several with commas. Empty: no limit."
+      hint="Separate several with commas. Leave empty for no limit."
       autoComplete="off"
     />
   ));

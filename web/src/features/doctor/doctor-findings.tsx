@@ -1,4 +1,4 @@
-/** Findings of the doctor by level, the worst first. Those that are right are folded. */
+/** Findings of the doctor by level, the worst first. Green findings are folded. */
 import { CircleCheck, CircleQuestionMark, CircleX, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { DoctorFinding } from '../../../../sdk/src/api.ts';
@@ -10,7 +10,7 @@ type Level = DoctorFinding['level'];
 const LEVELS = [
   ['red', 'Stops or loses mail'],
   ['yellow', 'Hurts delivery, or soon will'],
-  ['unknown', 'Could not be found out'],
+  ['unknown', 'No result'],
 ] as const satisfies readonly (readonly [Level, string])[];
 
 const ICONS = {
@@ -30,7 +30,7 @@ export function Findings({ findings }: { findings: readonly DoctorFinding[] }): 
       ))}
       {right.length > 0 && (
         <details className="rounded-card border border-line bg-surface px-4 py-3">
-          <summary className="font-semibold">As it should be ({right.length})</summary>
+          <summary className="font-semibold">No problems ({right.length})</summary>
           <ul className="mt-3 max-w-2xl space-y-2 text-sm">
             {right.map((finding) => (
               <li key={keyOf(finding)}>

@@ -1,4 +1,4 @@
-/** The newest report of the doctor for each node: what stops or hurts mail, what it means and what to do. */
+/** The newest report of the doctor for each node: problems that stop or hurt mail, their meaning and their remedies. */
 import { useQuery } from '@tanstack/react-query';
 import { CircleCheck, CircleQuestionMark, CircleX, Stethoscope, TriangleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
@@ -47,7 +47,7 @@ function Screen(): ReactNode {
     <>
       <PageHead
         title="Doctor"
-        about="What stops or hurts mail on your machines, and what to do."
+        about="Problems that stop or hurt mail on your machines, with remedies."
         primary={
           nodes.length > 0 && <RunButton isChecked={isChecked} isBusy={nodes.some(isBusy)} />
         }
@@ -121,8 +121,8 @@ function NodeReport({ node, isOnly }: { node: Node; isOnly: boolean }): ReactNod
 const VERDICTS = [
   ['red', 'bad', CircleX, 'Something stops or loses mail'],
   ['yellow', 'wait', TriangleAlert, 'Something hurts delivery, or soon will'],
-  ['unknown', 'quiet', CircleQuestionMark, 'Some checks could not find out'],
-  ['green', 'good', CircleCheck, 'All is as it should be'],
+  ['unknown', 'quiet', CircleQuestionMark, 'Some checks had no result'],
+  ['green', 'good', CircleCheck, 'No problems found'],
 ] as const;
 
 function DoctorVerdict(props: { checks: Node['checks']; finishedAt: string }): ReactNode {

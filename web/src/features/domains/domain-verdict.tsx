@@ -1,4 +1,4 @@
-/** The verdict on a domain that is not verified: whether it sends, how many records are wrong, and until when. */
+/** The verdict on a domain that is not verified: whether it sends and until when, and the number of wrong records. */
 import type { ReactNode } from 'react';
 import type { Domain } from '../../../../sdk/src/api.ts';
 import { dayTime } from '../../lib/time.ts';

@@ -119,7 +119,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
       />
       <PageBody>
         {check.failure !== null && (
-          <Verdict tone="bad" title="The check could not be made">
+          <Verdict tone="bad" title="The check failed">
             <p role="alert">{check.failure}</p>
           </Verdict>
         )}

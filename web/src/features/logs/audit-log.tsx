@@ -1,4 +1,6 @@
-/** The audit log, newest first: who changed what, by name. It is filtered, and what is filtered is saved as a file. */
+/**
+ * The audit log, newest first: who changed what, by name. Filters narrow it, and a download saves the filtered entries.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { Download, ScrollText } from 'lucide-react';

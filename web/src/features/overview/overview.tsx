@@ -1,6 +1,6 @@
 /**
- * The overview answers whether all is well, since when not, and why: the verdict, the findings, and the figures of a
- * period beside those of another one. A click on any part opens its emails.
+ * The overview shows the state of a project and its reasons: the verdict, the findings, and the figures of a period
+ * beside those of another one. A click on any part opens its emails.
  */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';

@@ -1,4 +1,4 @@
-/** The limits of the present project and environment, how far they are used, and the forms that change them. */
+/** The limits of the current project and environment, their use, and the forms that change them. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { Limits, ProjectSettings } from '../../../../sdk/src/api.ts';

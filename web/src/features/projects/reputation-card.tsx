@@ -1,4 +1,4 @@
-/** When a sending domain of this project raises an alert, and whether its new mail is then held. */
+/** The thresholds above which a sending domain raises an alert, and whether its new mail is then put on hold. */
 import { type ReactNode, useState } from 'react';
 import type { ProjectSettings } from '../../../../sdk/src/api.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
@@ -72,7 +72,7 @@ function AlertForm({ alert, onDone }: { alert: AlertRule; onDone: () => void }):
   };
   return (
     <ActionForm action="Save" send={send}>
-      <Check name="on" isOn={alert.on} label="Tell when a domain is above a threshold" />
+      <Check name="on" isOn={alert.on} label="Alert when a domain is above a threshold" />
       <Field label="Bounces" name="bounces" defaultValue={alert.bounces} placeholder="5%" />
       <Field
         label="Complaints"
@@ -81,7 +81,7 @@ function AlertForm({ alert, onDone }: { alert: AlertRule; onDone: () => void }):
         placeholder="0.3%"
       />
       <Field
-        label="Of at least this many recipients"
+        label="Minimum number of recipients"
         name="min"
         type="number"
         min={1}

@@ -1,4 +1,6 @@
-/** From which share on the storage of a project is a warning (the same as in src/accounts/storage/stored-bytes.ts). */
+/**
+ * The share of used storage from which a project gets a warning (the same as in src/accounts/storage/stored-bytes.ts).
+ */
 import type { Limits } from '../../../../sdk/src/api.ts';
 
 const STORAGE_WARNING = 0.8;

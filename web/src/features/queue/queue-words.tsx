@@ -34,7 +34,7 @@ export const VERDICTS: Readonly<Record<State, { tone: Tone; icon: LucideIcon; ti
 export const STATE_MEANINGS: readonly (readonly [State, string])[] = [
   ['open', 'Mail leaves as it arrives.'],
   ['full', 'All permitted connections or messages are in use. Mail leaves at that pace.'],
-  ['slowed', 'The provider asked for less mail. The pace grows again by itself.'],
+  ['slowed', 'The provider asked for less mail. The pace grows again automatically.'],
   ['suspended', 'Attempts failed in a row. Nothing is sent until the suspension ends.'],
   ['held', 'A member put the mail on hold. It waits for a release.'],
 ];

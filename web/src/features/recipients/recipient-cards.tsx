@@ -1,4 +1,4 @@
-/** Beside the emails of a recipient: its suppression with its history, and what its provider says now. */
+/** Beside the emails of a recipient: its suppression with its history, and the latest reply of its provider. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
@@ -59,7 +59,7 @@ export function SuppressionCard({ recipient }: { recipient: RecipientOverview })
         <Facts
           rows={[
             ['Why', REASONS[suppression.reason]],
-            ['Who', added ? capitalised(changeInWords(added)) : 'Not known any more'],
+            ['Who', added ? capitalised(changeInWords(added)) : 'No longer known'],
             ['When', <Absolute key="at" at={suppression.created_at} />],
             [
               'Ends',

@@ -1,6 +1,6 @@
 /**
- * One recipient: whether mail reaches it, all emails and refused requests, its suppression with its history, and what
- * its provider says now.
+ * One recipient: whether mail reaches it, all emails and refused requests, its suppression with its history, and the
+ * latest reply of its provider.
  */
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
@@ -189,7 +189,7 @@ function RemoveForm(props: {
     onDone();
     await reload();
     offerUndo({
-      text: `${address} can receive emails again. Send again what was refused.`,
+      text: `${address} can receive emails again. Send refused emails again.`,
       undo: async () => {
         await api.call('createSuppression', { body: { address, reason, expires_at } });
         await reload();
@@ -200,7 +200,7 @@ function RemoveForm(props: {
     <ActionForm action="Remove suppression" look="danger" send={remove}>
       <p>
         <span className="font-mono text-xs break-all">{address}</span> can receive emails again.
-        What was refused meanwhile is not sent: send it again.
+        Emails that were refused meanwhile are not sent. Send them again.
       </p>
     </ActionForm>
   );
@@ -235,7 +235,7 @@ function Outcomes(props: {
   const [delivered, failed] = [sum('delivered', 'sent'), sum('bounced', 'failed', 'complained')];
   const refused = recipient.refused_requests.length;
   return (
-    <Figures label="What became of the emails">
+    <Figures label="Delivery status of the emails">
       <Figure size="small" label="Delivered" value={delivered} delta={`of ${countText(counts)}`} />
       <Figure
         size="small"

@@ -1,6 +1,6 @@
 /**
  * The list of recipients: those with the newest email first, or the suppressed ones by address. Each leads to its page
- * (recipient.tsx), and so does a whole address that is searched, also one that nobody has written to.
+ * (recipient.tsx), and so does a whole address that is searched, also one that never got an email.
  */
 import { useSearch } from '@tanstack/react-router';
 import { AtSign, Ban, SearchX } from 'lucide-react';
@@ -35,7 +35,7 @@ export function RecipientsScreen(): ReactNode {
     <>
       <PageHead
         title="Recipients"
-        about="Addresses that this project writes to: what became of their mail, and why not."
+        about="Addresses that this project sends to, with the delivery status of their mail and the reason."
       >
         <Choices label="Show" name="show" chosen={shown} options={SHOWN} />
       </PageHead>
@@ -90,8 +90,8 @@ function Written({ q }: { q: string | undefined }): ReactNode {
         },
       ]}
       empty={
-        <Nobody q={q} icon={AtSign} title="Nobody was written to yet">
-          Whoever gets an email appears here.
+        <Nobody q={q} icon={AtSign} title="No recipients yet">
+          Recipients of your emails appear here.
         </Nobody>
       }
     />

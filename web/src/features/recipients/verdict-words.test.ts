@@ -50,7 +50,7 @@ test('a suppression comes first, with the reason and what was refused since then
     refused_requests: [refusedAt(LATER), refusedAt('2026-11-01T00:00:00.000Z')],
   });
   assert.equal(tone, 'quiet');
-  assert.equal(title, 'Suppressed since 2026-11-12: the mailbox refused an email for good');
+  assert.equal(title, 'Suppressed since 2026-11-12: the mailbox refused an email permanently');
   assert.match(text, /refused before they are sent: 1 since then\. Remove the suppression if/);
 });
 

@@ -1,4 +1,4 @@
-/** Says in words whether mail reaches a recipient, and why not. */
+/** Describes whether mail reaches a recipient, and the reason if it does not. */
 import type { EmailCounts, RecipientOverview } from '../../../../sdk/src/api.ts';
 import type { Status } from '../../../../src/core/statuses.ts';
 import type { Tone } from '../../ui/tone.ts';
@@ -14,7 +14,7 @@ export const REASONS: Readonly<Record<Suppression['reason'], string>> = {
 
 /** Completes "Suppressed since …:". */
 const WHY: Readonly<Record<Suppression['reason'], string>> = {
-  hard_bounce: 'the mailbox refused an email for good',
+  hard_bounce: 'the mailbox refused an email permanently',
   complaint: 'the person reported an email as spam',
   unsubscribe: 'the person unsubscribed',
   manual: 'somebody added the address',
@@ -66,7 +66,7 @@ export function verdictOf(
   }
   return {
     ...OUTCOMES[last.status],
-    text: last.reason?.advice ?? 'Nothing holds back mail to it.',
+    text: last.reason?.advice ?? 'The service still sends to it.',
   };
 }
 
@@ -84,7 +84,7 @@ const OUTCOMES: Readonly<Record<Status, { tone: Tone; title: string }>> = {
   bounced: { tone: 'bad', title: 'The last email bounced' },
   failed: { tone: 'bad', title: 'The last email failed' },
   complained: { tone: 'spam', title: 'The person reported the last email as spam' },
-  deferred: { tone: 'wait', title: 'The mail server put off the last email' },
+  deferred: { tone: 'wait', title: 'The mail server deferred the last email' },
   suppressed: { tone: 'quiet', title: 'The last email was not sent: the address was suppressed' },
   canceled: { tone: 'quiet', title: 'The last email was canceled' },
   scheduled: { tone: 'open', title: 'The next email is scheduled' },

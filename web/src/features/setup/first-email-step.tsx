@@ -155,7 +155,7 @@ function Snippets(props: {
           />
         </div>
         <span className="ml-auto text-sm text-muted">
-          {secret === null ? `Put a key in the place of ${YOUR_KEY}` : 'Your key is filled in'}
+          {secret === null ? `Replace ${YOUR_KEY} with a key` : 'Your key is filled in'}
         </span>
       </div>
       <Code what="program" text={text} />

@@ -45,7 +45,7 @@ function SendLive({ from, to }: { from: string; to: string }): ReactNode {
   const api = useApiIn('live');
   const reload = useReloadIn('live');
   const { run, isRunning, failure } = useAction(async () => {
-    const text = `This email came from ${from.split('@')[1]} by way of Letterhaus.`;
+    const text = `Letterhaus sent this email from ${from.split('@')[1]}.`;
     await api.call('sendEmail', { body: { from, to, subject: 'Hello from Letterhaus', text } });
     await reload();
   });

@@ -20,7 +20,7 @@ export function ServerStep({ facts }: Props): ReactNode {
     <>
       <Findings
         findings={found}
-        right="Outgoing port 25 is open, and name, address and DNS fit together."
+        right="Outgoing port 25 is open, and name, address and DNS match."
       />
       <RunDoctor facts={facts} />
     </>
@@ -164,8 +164,8 @@ export function AlertsStep({ facts: { variables } }: Props): ReactNode {
     <>
       <p className="max-w-prose text-sm break-words">
         {address?.is_set
-          ? `The service mails ${address.value} about what needs an operator, such as a full disk or a provider that blocks it.`
-          : 'Name an address that the service mails when it needs an operator: a full disk, a provider that blocks it, a certificate that ends.'}
+          ? `The service mails ${address.value} when an operator has to act, such as on a full disk or a provider that blocks it.`
+          : 'Set an address that the service mails when an operator has to act: a full disk, a provider that blocks it, a certificate that expires.'}
       </p>
       {!address?.is_set && (
         <Code text="LETTERHAUS_OPERATOR_ADDRESS=you@example.com" what="variable" />

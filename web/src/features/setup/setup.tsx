@@ -1,4 +1,4 @@
-/** From nothing to live mail: steps that check themselves. Steps that are done are folded. */
+/** From nothing to live mail, in steps that the service checks. Completed steps are folded. */
 import { useSearch } from '@tanstack/react-router';
 import { BookOpen, ListChecks } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
@@ -22,7 +22,7 @@ export function SetupScreen(): ReactNode {
     <>
       <PageHead
         title="Setup"
-        about="From nothing to your first live email. Each step checks itself."
+        about="From nothing to your first live email. The service checks each step."
         secondary={
           <a href="/docs/going-live" target="_blank" rel="noreferrer" className={buttonLook()}>
             <BookOpen size={15} aria-hidden /> Guide
@@ -88,11 +88,11 @@ const SENTENCES: Readonly<Record<StepId, string>> = {
   key: 'Applications send with a key. A key of the test environment delivers nothing.',
   first_email: 'Send one email in test. A simulator answers instead of mail servers.',
   domain: 'Publish the records of your domain, so that receivers accept its mail.',
-  webhook: 'A webhook tells your application what became of each email.',
+  webhook: 'A webhook notifies your application of the delivery status of each email.',
   bounces: 'Bounces and complaints arrive at port 25 of this machine.',
   backups: 'A backup holds accepted mail, keys and settings.',
-  alerts: 'The service tells you when it needs you.',
-  live_email: 'Send one live email to yourself, and see its way.',
+  alerts: 'The service notifies you when you have to act.',
+  live_email: 'Send one live email to yourself, and follow its delivery.',
 };
 
 function sentenceOf(next: Step | null, { testEmail }: Facts): string {

@@ -1,4 +1,4 @@
-/** One step: its state, a few words, and below them what there is to do. */
+/** One step: its state, a summary, and below it the actions. */
 import { Check, ChevronDown, Circle, Hourglass, type LucideIcon, X } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Tone } from '../../ui/tone.ts';

@@ -1,6 +1,6 @@
 /**
- * The steps from nothing to live mail, and how far each is, from what the service says. Steps of the installation are
- * for its owners; other members do not see them.
+ * The steps from nothing to live mail, and the progress of each as the service reports it. Steps of the installation
+ * are for its owners; other members do not see them.
  */
 import type {
   ApiKey,
@@ -170,8 +170,7 @@ function backupsStep({ status }: Facts): Step {
   const { backup } = status;
   if (backup === null) return { ...step, state: 'todo', summary: 'None are made' };
   if (backup.problem !== null) return { ...step, state: 'wrong', summary: 'Cannot be listed' };
-  if (backup.newest === null)
-    return { ...step, state: 'waits', summary: 'The first one is not made yet' };
+  if (backup.newest === null) return { ...step, state: 'waits', summary: 'There is no backup yet' };
   return { ...step, state: 'done', summary: 'Made on schedule' };
 }
 

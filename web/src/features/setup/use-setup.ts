@@ -1,4 +1,6 @@
-/** Reads what the steps of the setup are made of, in both environments of the project, and again as they proceed. */
+/**
+ * Reads the facts that decide the steps of the setup, in both environments of the project, and again after each step.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import { apiOf, useApi } from '../../api/scope.ts';

@@ -72,7 +72,7 @@ export function PreviewState({ preview }: { preview: Preview }): ReactNode {
   const { isStale, problems } = preview;
   const text =
     problems.length > 0
-      ? 'The preview is of an earlier text: the present one has problems.'
+      ? 'The preview shows an earlier text, because the current one has problems.'
       : 'Updating the preview …';
   return (
     <p role="status" className={problems.length > 0 ? 'text-sm text-wait' : 'sr-only'}>

@@ -15,7 +15,7 @@ import { sentenceOf } from '../../ui/states.tsx';
 import { ContentChanges } from './changes.tsx';
 import { contentOf, type Draft } from './draft.ts';
 
-const UNSEEN = 'Somebody has changed this template meanwhile. Look at it before you publish it.';
+const UNSEEN = 'This template was changed meanwhile. Look at it before you publish it.';
 
 type Props = {
   /** As it is stored. */

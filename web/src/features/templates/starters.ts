@@ -59,7 +59,7 @@ export const STARTERS: readonly Starter[] = [
   {
     key: 'reset',
     title: 'Reset a password',
-    about: 'A link with an end, and what to do if it was somebody else.',
+    about: 'A link that expires, and advice for a reader who did not ask for it.',
     content: {
       subject: 'Reset your password',
       html: page(`    <h1 style="${HEADING}">Reset your password</h1>

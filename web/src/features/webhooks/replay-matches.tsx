@@ -1,4 +1,4 @@
-/** Replays all deliveries that match the filter, in steps of the service, and shows how far it is. */
+/** Replays all deliveries that match the filter, in steps of the service, and shows the progress. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { Webhook } from '../../../../sdk/src/api.ts';
@@ -49,8 +49,8 @@ export function ReplayMatches(props: {
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Replay all matches?">
         <ActionForm action="Replay all" send={send}>
           <p>
-            All deliveries that match the filter are sent again, oldest first, also those further
-            down. The period may have 50,000 deliveries at most.
+            All deliveries that match the filter are sent again, oldest first, also those not shown
+            yet. The period may have 50,000 deliveries at most.
           </p>
         </ActionForm>
       </Dialog>

@@ -34,8 +34,8 @@ export async function checkSignature(request: Request): Promise<SignatureResult>
   for (const [text, cause] of changedBodies(body)) if (await matches(text)) return problem(cause);
   return problem(
     body === ''
-      ? 'No signature matches an empty body. Paste the body as it came.'
-      : 'No signature matches. The secret is another one, or the body, webhook-id or webhook-timestamp was changed.',
+      ? 'No signature matches an empty body. Paste the body as received.'
+      : 'No signature matches. The secret is wrong, or the body, webhook-id or webhook-timestamp was changed.',
   );
 }
 
@@ -44,11 +44,11 @@ function changedBodies(body: string): [text: string, cause: string][] {
   const bodies: [string, string][] = [
     [
       body.replace(/\r?\n$/, ''),
-      'The signature matches without the line break at the end of the body. The service sends none: verify the bytes as they came.',
+      'The signature matches without the line break at the end of the body. The service sends none: verify the bytes as received.',
     ],
     [
       body.replaceAll('\r\n', '\n').trim(),
-      'The signature matches without the white space around the body. Verify the bytes as they came.',
+      'The signature matches without the white space around the body. Verify the bytes as received.',
     ],
   ];
   try {

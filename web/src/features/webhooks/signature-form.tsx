@@ -32,7 +32,7 @@ export function SignatureForm(): ReactNode {
         rows={4}
         placeholder={'webhook-id: …\nwebhook-timestamp: …\nwebhook-signature: v1,…'}
       />
-      <Area label="Body, as it came" name="body" rows={5} placeholder='{"type":"email.…' />
+      <Area label="Body as received" name="body" rows={5} placeholder='{"type":"email.…' />
       <Field
         label="Signing secret"
         name="secret"

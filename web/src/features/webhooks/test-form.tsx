@@ -1,4 +1,4 @@
-/** Sends a test event of a chosen type, and shows what the receiver answered. */
+/** Sends a test event of a chosen type, and shows the response of the receiver. */
 import { type ReactNode, useState } from 'react';
 import type { Webhook, WebhookDeliveryDetail } from '../../../../sdk/src/api.ts';
 import { PROJECT_EVENT_TYPES } from '../../../../src/core/events.ts';

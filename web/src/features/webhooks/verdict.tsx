@@ -1,4 +1,7 @@
-/** The verdict on a webhook: whether it works, since when not, the answer of the receiver, and the next step. */
+/**
+ * The verdict on a webhook: whether it works, the start of its failures, the response of the receiver, and the next
+ * step.
+ */
 import type { ReactNode } from 'react';
 import type { Result } from '../../api/operations.ts';
 import type { Webhook } from '../../../../sdk/src/api.ts';

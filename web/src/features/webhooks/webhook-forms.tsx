@@ -135,7 +135,7 @@ function Secret({ secret }: { secret: string }): ReactNode {
 
 const EXAMPLE = `import { verifyWebhook } from '@letterhaus/sdk';
 
-// The body as it came, before any JSON parser.
+// The body as received, before any JSON parser.
 const event = await verifyWebhook({
   payload: await request.text(),
   headers: request.headers,

@@ -1,4 +1,7 @@
-/** One webhook, as a debugger: what the receiver answers, since when, why deliveries fail, and each delivery. */
+/**
+ * A debugger for one webhook: the response of the receiver and its start, the reasons why deliveries fail, and each
+ * delivery.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';

@@ -1,4 +1,4 @@
-/** Why a recipient waits: the limit, until when, and the mail servers in DNS. */
+/** The reason why a recipient waits: the limit, its end, and the mail servers in DNS. */
 import { Link } from '@tanstack/react-router';
 import { CircleAlert, Hourglass } from 'lucide-react';
 import type { ReactNode } from 'react';

@@ -1,4 +1,4 @@
-/** The SMTP dialogue of an attempt beside the page, by sections, with the deciding reply and what it means. */
+/** The SMTP dialogue of an attempt beside the page, by sections, with the deciding reply and its meaning. */
 import type { ReactNode } from 'react';
 import type { Recipient } from '../../../../../sdk/src/api.ts';
 import { CopyButton } from '../../../ui/copy.tsx';

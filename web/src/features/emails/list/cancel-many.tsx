@@ -1,4 +1,4 @@
-/** Canceling scheduled emails: those that are chosen, or all matches of the search. It asks with the number. */
+/** Cancels the chosen scheduled emails or all matches of the search, after a question that names their number. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { EmailCancellation, EmailSummary } from '../../../../../sdk/src/api.ts';

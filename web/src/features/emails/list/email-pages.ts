@@ -1,7 +1,7 @@
 /**
- * Pages of emails, newest first, and how parts that were read again join those that are shown. The rows have no hole:
- * between two of them there is no other email of the list. So a refresh reads every part of the list where events
- * happened (`partsToRead`), and the new rows as far as the newest known one.
+ * Pages of emails, newest first, and the merge of refreshed parts into the shown list. The rows are contiguous: no
+ * email of the list is missing between two of them. So a refresh reads each part of the list that has events
+ * (`partsToRead`), and new rows down to the newest known one.
  */
 import type { EmailList, EmailSummary } from '../../../../../sdk/src/api.ts';
 
@@ -45,7 +45,7 @@ export function partsToRead(pages: readonly EmailPage[], touched: Iterable<strin
   return parts;
 }
 
-/** Puts what was read of one part in the place of its rows. @param read consecutive pages, at least one */
+/** Replaces the rows of one part by those that were read again. @param read consecutive pages, at least one */
 export function withPart(
   pages: readonly EmailPage[],
   after: string | undefined,

@@ -1,6 +1,6 @@
 /**
- * The emails of a list, kept true by the event stream: events read again the parts of the list where they happened.
- * One refresh runs at a time, and events that arrive meanwhile wait for the next one.
+ * Keeps the emails of a list current by the event stream: an event causes a refresh of its part of the list. One
+ * refresh runs at a time, and events that arrive meanwhile wait for the next one.
  */
 import {
   type InfiniteData,

@@ -53,8 +53,7 @@ function FirstEmail(): ReactNode {
         <>
           <Code what="request" text={requestThatSends(domain, isTest)} />
           <p>
-            Put a key in the place of YOUR_{isTest ? 'TEST' : 'LIVE'}_KEY. It is shown once, when
-            you{' '}
+            Insert a key for YOUR_{isTest ? 'TEST' : 'LIVE'}_KEY. It is shown once, when you{' '}
             <Link to="/$project/$environment/api-keys" params={scope} className="link">
               create it
             </Link>

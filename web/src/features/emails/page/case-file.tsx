@@ -46,9 +46,9 @@ export function CaseFileForm({ email, onDone }: { email: Email; onDone: () => vo
   return (
     <ActionForm action="Download" send={download}>
       <p>
-        The file shows what this installation recorded about the delivery. Its content is there as
-        hashes only. <code>letterhaus verify-receipt</code> verifies the signature, also on another
-        machine.
+        The file contains the installation’s record of the delivery. It contains the email’s content
+        only as hashes. <code>letterhaus verify-receipt</code> verifies the signature, also on
+        another machine.
       </p>
       {email.recipients.length > 1 && (
         <Select

@@ -1,4 +1,4 @@
-/** The verdict at the head of an email's page: state, reason, what to do, and the one action that helps. */
+/** The verdict at the head of an email's page: state, reason, advice, and the one action that helps. */
 import type { ReactNode } from 'react';
 import type { Email } from '../../../../../sdk/src/api.ts';
 import type { Scope } from '../../../api/client.ts';

@@ -1,4 +1,7 @@
-/** One email: what became of it and why, the one action that helps, its parts, and all other actions behind "…". */
+/**
+ * One email: its delivery status with the reason, the one action that helps, its parts, and a menu of all other
+ * actions.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { useLocation, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowRight } from 'lucide-react';

@@ -1,6 +1,6 @@
 /**
  * The course of a value over the parts of a period: a step for each part, so that a single part is visible and a part
- * without a value is a gap. It never stands without its figures.
+ * without a value is a gap. It is always shown with its figures.
  */
 import type { ReactNode } from 'react';
 

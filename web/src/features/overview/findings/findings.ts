@@ -61,7 +61,7 @@ export const COMPLAINTS_SOON = 0.001;
 const RECIPIENTS_MIN = 100;
 /** Times the limit from which a short time above it is urgent. */
 export const FAR_ABOVE = 2;
-/** Hours of which the present state of the rates is judged. */
+/** Number of recent hours by which the current rates are judged. */
 const RECENT_HOURS = 2;
 
 export type Facts = {

@@ -1,4 +1,4 @@
-/** The verdict of the overview: is it fine, since when and why, with the state of each of the last 24 hours. */
+/** The verdict of the overview: the state, its start and its reason, with the state of each of the last 24 hours. */
 import { DEFERRED_SHARE } from '../../../../../src/core/thresholds.ts';
 import {
   type CountedPart,
