@@ -4,8 +4,9 @@
  *
  * Guarantee: subscribers get every event, in order, or are notified that some may be missing (`isGapless`). A lost
  * connection continues after the last event that arrived. A connection that is silent for longer than two heartbeats,
- * as after the sleep of a laptop, counts as lost. A hidden page gives its connection up, because a browser has few of
- * them for all its tabs; it continues when it is visible again.
+ * as after the sleep of a laptop, counts as lost; so does every connection when the browser loses its network. A hidden
+ * page gives its connection up, because a browser has few of them for all its tabs; it continues when it is visible
+ * again.
  */
 import type { StreamEvent } from '../../../../sdk/src/api.ts';
 import { ApiError, respond, type Scope } from '../client.ts';
@@ -55,6 +56,8 @@ export class EventFeed {
     };
     document.addEventListener('visibilitychange', onVisibility, { signal });
     window.addEventListener('online', () => this.#interrupt(), { signal });
+    // An event that is still under way would end the outage.
+    window.addEventListener('offline', () => this.#interrupt(), { signal });
     const watch = window.setInterval(() => {
       const maxMs = this.#isLive ? SILENT_MAX_MS : CONNECT_MAX_MS;
       if (this.#isConnecting && Date.now() - this.#activeAtMs > maxMs) this.#interrupt();
