@@ -98,6 +98,49 @@ test('events that were under way do not end an outage', async () => {
   for (const text of said) assert.match(text, /^You are offline since/);
 });
 
+test('a response that was under way when the network went away does not hide that it is away', async () => {
+  await addDomain('held.acme.test');
+  await using open = await openSignedIn();
+  const { page } = open;
+  const held = Promise.withResolvers<() => Promise<void>>();
+  await page.route('**/v1/queue?**', async (route) => {
+    const response = await route.fetch();
+    held.resolve(() => route.fulfill({ response }));
+  });
+  await goToLive(page, `${HOME}/domains`);
+  await page.getByText('held.acme.test').waitFor();
+  const release = await held.promise;
+  await page.context().setOffline(true);
+  const offline = connectionOf(page).getByText('You are offline since');
+  await offline.waitFor();
+  // The page takes it as a reason to read again, which fails.
+  const failed = page.waitForEvent('requestfailed', (request) =>
+    request.url().includes('/v1/domains'),
+  );
+  await release();
+  await failed;
+  assert.equal(await offline.count(), 1);
+  await page.unroute('**/v1/queue?**');
+  await page.context().setOffline(false);
+  await connectionOf(page).getByText('Connected again.').waitFor();
+});
+
+test('a service on the same machine is followed while the browser has no network', async () => {
+  await using open = await openSignedIn();
+  const { page } = open;
+  await page.addInitScript(`Object.defineProperty(navigator, 'onLine', { get: () => false })`);
+  await goToLive(page, `${HOME}/suppressions`);
+  await page.getByRole('heading', { name: 'Suppressions' }).waitFor();
+  await page.evaluate(`dispatchEvent(new Event('offline'))`);
+  await connectionOf(page).getByText('You are offline since').waitFor();
+  const address = 'nearby@example.org';
+  await service.request('POST', '/v1/suppressions', { body: { address } });
+  await page.getByText(address).first().waitFor();
+  await eventually(async () => assert.equal(await connectionOf(page).textContent(), ''));
+  await service.request('DELETE', `/v1/suppressions/${address}`);
+  await page.getByText(address).first().waitFor({ state: 'detached' });
+});
+
 test('objects that others change are read again on every screen that shows them', async () => {
   await using open = await openSignedIn();
   const { page } = open;

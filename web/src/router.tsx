@@ -40,6 +40,8 @@ export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
+      // A service on the same machine can be read without a network.
+      networkMode: 'offlineFirst',
       retry: retryRead,
       retryDelay: retryDelayMs,
     },

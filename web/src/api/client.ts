@@ -1,6 +1,6 @@
 /** Requests to the API in the session of a member, whose cookie scripts cannot read. */
 import { noteServerTime } from '../lib/clock.ts';
-import { isOutage, noteContact, noteOutage } from './stream/connection.ts';
+import { isOutage, noteContact, noteOutage, outagesSoFar } from './stream/connection.ts';
 import {
   type AnyParts,
   methodOf,
@@ -155,12 +155,13 @@ async function send(
     ...(signals.length > 0 && { signal: AbortSignal.any(signals) }),
   });
   if (body !== undefined && !isText) request.headers.set('content-type', 'application/json');
+  const askedAfter = outagesSoFar();
   const response = await fetch(request).catch((error: unknown) => {
     if (signal?.aborted) throw error;
     throw unreachable();
   });
   noteServerTime(response.headers.get('date'));
-  if (!isOutage(response.status)) noteContact();
+  if (!isOutage(response.status)) noteContact(askedAfter);
   // Too many event streams are no outage.
   else if (id !== 'listEvents') noteOutage('unavailable');
   if (response.ok) return response;

@@ -2,6 +2,8 @@
  * Whether the service can be reached, by all requests of the page. While it cannot, screens keep what they show,
  * and the frame says since when (shell/connection-line.tsx). Requests that read are repeated until one succeeds
  * (`retryRead`); then everything that is shown is read again.
+ *
+ * Only a response to a request of the outage ends it. Others may have been under way when the network went away.
  */
 import { useSyncExternalStore } from 'react';
 
@@ -27,15 +29,28 @@ let respondedAtMs: number | null = null;
 /** As the browser says. */
 let hasNetwork = true;
 const listeners = new Set<() => void>();
-const backListeners = new Set<() => void>();
+const contactListeners = new Set<(isBack: boolean) => void>();
+/** Outages that have begun. */
+let outages = 0;
 
-/** Notes a response, or an event. It ends an outage. */
-export function noteContact(): void {
+/** Returns what a request keeps for `noteContact`. */
+export function outagesSoFar(): number {
+  return outages;
+}
+
+/**
+ * Notes a response, or an event. It ends an outage, or it is a reason to find out whether the outage has ended.
+ * @param askedAfter `outagesSoFar` at the time of the request
+ */
+export function noteContact(askedAfter: number): void {
   respondedAtMs = Date.now();
   if (connection.kind !== 'down') return;
-  set({ kind: 'back' });
-  setTimeout(() => connection.kind === 'back' && set(UP), BACK_MS);
-  for (const listener of backListeners) listener();
+  const isBack = askedAfter === outages;
+  if (isBack) {
+    set({ kind: 'back' });
+    setTimeout(() => connection.kind === 'back' && set(UP), BACK_MS);
+  }
+  for (const listener of contactListeners) listener(isBack);
 }
 
 /** Notes a request that failed because of an outage. */
@@ -43,7 +58,10 @@ export function noteOutage(failed: 'unreachable' | 'unavailable'): void {
   const outage = hasNetwork ? failed : 'offline';
   if (connection.kind === 'down') {
     if (connection.outage !== outage) set({ ...connection, outage });
-  } else set({ kind: 'down', outage, sinceMs: Date.now(), readAtMs: respondedAtMs });
+    return;
+  }
+  outages += 1;
+  set({ kind: 'down', outage, sinceMs: Date.now(), readAtMs: respondedAtMs });
 }
 
 /** Notes that the browser has lost its network, or has one again. */
@@ -52,10 +70,10 @@ export function noteNetwork(isThere: boolean): void {
   if (!isThere || connection.kind === 'down') noteOutage('unreachable');
 }
 
-/** Calls `listener` when the service can be reached again. */
-export function whenBack(listener: () => void): () => void {
-  backListeners.add(listener);
-  return () => backListeners.delete(listener);
+/** Calls `listener` when something arrives during an outage. `isBack`: it has ended the outage. */
+export function whenContact(listener: (isBack: boolean) => void): () => void {
+  contactListeners.add(listener);
+  return () => contactListeners.delete(listener);
 }
 
 export function useConnection(): Connection {

@@ -4,13 +4,12 @@
  *
  * Guarantee: subscribers get every event, in order, or are notified that some may be missing (`isGapless`). A lost
  * connection continues after the last event that arrived. A connection that is silent for longer than two heartbeats,
- * as after the sleep of a laptop, counts as lost; so does every connection when the browser loses its network. A hidden
- * page gives its connection up, because a browser has few of them for all its tabs; it continues when it is visible
- * again.
+ * as after the sleep of a laptop, counts as lost. A hidden page gives its connection up, because a browser has few of
+ * them for all its tabs; it continues when it is visible again.
  */
 import type { StreamEvent } from '../../../../sdk/src/api.ts';
 import { ApiError, respond, type Scope } from '../client.ts';
-import { noteContact, retryDelayMs } from './connection.ts';
+import { noteContact, outagesSoFar, retryDelayMs } from './connection.ts';
 import { takeEvents } from './event-stream.ts';
 
 /**
@@ -56,8 +55,6 @@ export class EventFeed {
     };
     document.addEventListener('visibilitychange', onVisibility, { signal });
     window.addEventListener('online', () => this.#interrupt(), { signal });
-    // An event that is still under way would end the outage.
-    window.addEventListener('offline', () => this.#interrupt(), { signal });
     const watch = window.setInterval(() => {
       const maxMs = this.#isLive ? SILENT_MAX_MS : CONNECT_MAX_MS;
       if (this.#isConnecting && Date.now() - this.#activeAtMs > maxMs) this.#interrupt();
@@ -113,6 +110,7 @@ export class EventFeed {
   async #connect(onOpen: () => void): Promise<void> {
     const attempt = new AbortController();
     this.#interrupt = () => attempt.abort();
+    const askedAfter = outagesSoFar();
     const response = await respond('listEvents', {
       query: { after: this.#cursor },
       scope: this.#scope,
@@ -123,18 +121,18 @@ export class EventFeed {
     this.#noteActivity();
     this.#setLive(true);
     if (this.#cursor === 'latest') this.#publish({ events: [], isGapless: false });
-    await this.#read(response);
+    await this.#read(response, askedAfter);
   }
 
   /** Reads until the stream ends. The cursor follows it, so that a broken connection continues there. */
-  async #read(response: Response): Promise<void> {
+  async #read(response: Response, askedAfter: number): Promise<void> {
     let text = '';
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
       this.#noteActivity();
-      noteContact();
+      noteContact(askedAfter);
       const { events, cursor, rest } = takeEvents(text + value);
       text = rest;
       this.#cursor = cursor ?? this.#cursor;

@@ -9,7 +9,7 @@ import { type Query, type QueryClient, useQueryClient } from '@tanstack/react-qu
 import { useEffect } from 'react';
 import { pathOf, type ReadId } from '../operations.ts';
 import { useScope } from '../scope.ts';
-import { noteContact, noteNetwork, whenBack } from './connection.ts';
+import { noteNetwork, whenContact } from './connection.ts';
 import { followEvents, type NewEvents } from './feed.ts';
 import { Gathering } from './gathering.ts';
 
@@ -64,20 +64,23 @@ export function useLiveData(): void {
     const end = followEvents(
       { project, environment },
       {
-        onLive: (isLive) => isLive && noteContact(),
+        onLive: () => {},
         onNews: (news) => {
           figures.add(WITHOUT_EVENTS);
           objects.add(news);
         },
       },
     );
-    const endBack = whenBack(() => void cache.invalidateQueries());
+    const endContact = whenContact((isBack) => {
+      // Reads that have begun during the outage will tell whether it has ended.
+      void cache.invalidateQueries({}, { cancelRefetch: isBack });
+    });
     const onNetwork = (): void => noteNetwork(navigator.onLine);
     window.addEventListener('offline', onNetwork);
     window.addEventListener('online', onNetwork);
     return () => {
       end();
-      endBack();
+      endContact();
       window.removeEventListener('offline', onNetwork);
       window.removeEventListener('online', onNetwork);
       figures.stop();
