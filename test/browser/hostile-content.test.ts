@@ -15,8 +15,10 @@ import {
   type OpenPage,
   openPage,
   signedIn,
+  sourceEditor,
   takePage,
   visit,
+  writeSource,
 } from '../support/dashboard.ts';
 import { ELSEWHERE, PAYLOADS, unprotectedPage } from '../support/hostile-payloads.ts';
 import { asOwner } from '../support/postgres.ts';
@@ -339,14 +341,10 @@ test('no preview of a template runs anything, or sends a request to another serv
   await using opened = await openDashboard();
   const { page, strangers, ran } = opened;
   await page.goto(`${HOME}/test/templates/${template}`);
-  // The editor, which replaces a plain field as soon as it is loaded.
-  const source = page.locator('[contenteditable][aria-label="HTML, in Liquid"]');
+  const source = await sourceEditor(page);
   for (const [index, payloads] of [closed.join('\n'), ...open].entries()) {
     const html = `<b>Version ${index}</b>${payloads}`;
-    // The editor draws only the lines in view. It empties as a whole; `fill` alone may replace what is drawn.
-    await source.press('ControlOrMeta+a');
-    await source.press('Backspace');
-    await source.fill(`{% raw %}${html}{% endraw %}`);
+    await writeSource(source, `{% raw %}${html}{% endraw %}`);
     const frame = page.frameLocator('iframe[title="Preview of the template"]');
     await frame.getByText(`Version ${index}`).waitFor();
     const links = frame.locator('a');

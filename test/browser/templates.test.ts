@@ -9,8 +9,10 @@ import {
   buildDashboard,
   type OpenPage,
   signedIn,
+  sourceEditor,
   takePage,
   visit,
+  writeSource,
 } from '../support/dashboard.ts';
 import { type ApiResponse, startService } from '../support/service.ts';
 import { eventually, waitFor } from '../support/wait.ts';
@@ -55,13 +57,6 @@ const choose = async (page: Page, action: string): Promise<void> => {
   await page.getByRole('menuitem', { name: action }).click();
 };
 
-/** The editor has replaced the plain field that the page begins with. */
-const editorOf = async (page: Page, label = 'HTML, in Liquid'): Promise<Locator> => {
-  const editor = page.getByRole('textbox', { name: label }).and(page.locator('[contenteditable]'));
-  await editor.waitFor();
-  return editor;
-};
-
 test('a template is made, typed beside its preview, saved, published and sent as a test', async () => {
   await using opened = await open('templates');
   const { page } = opened;
@@ -74,7 +69,7 @@ test('a template is made, typed beside its preview, saved, published and sent as
 
   await page.getByLabel('Subject').fill('Your receipt, {{ name }}');
   const html = '<p style="color: rgb(1, 2, 3)">{{ total }} from {{ name }}</p>';
-  await (await editorOf(page)).fill(html);
+  await writeSource(await sourceEditor(page), html);
   const problems = page.getByRole('alert', { name: 'Problems' });
   await problems.getByText('html: uses total, which is not declared').waitFor();
   await press(page, 'Declare total');
@@ -302,7 +297,7 @@ test('the editor completes variables and filters by keyboard, and Tab leaves it'
   const { id } = await make({ html: '<p>Hi</p>', variables: [{ name: 'first_name' }] });
   await using opened = await open(`templates/${id}`);
   const { page } = opened;
-  const editor = await editorOf(page);
+  const editor = await sourceEditor(page);
   await editor.focus();
   await page.keyboard.press('Control+End');
   await page.keyboard.type('{{ fir');
@@ -326,7 +321,7 @@ test('types of undeclared variables are inferred, and a preview of an earlier te
   const { page } = opened;
   await previewOf(page).getByText('Hello').waitFor();
   const source = '{% for item in items %}{{ item.name }}{% endfor %}{{ price | times: 2 }}';
-  await (await editorOf(page)).fill(source);
+  await writeSource(await sourceEditor(page), source);
   await page.getByText('The preview shows an earlier text').waitFor();
   await press(page, 'Declare all 2');
   await page.getByText('The preview shows an earlier text').waitFor({ state: 'detached' });
@@ -401,7 +396,7 @@ test('html of a template runs nothing, leads nowhere and loads nothing until the
   const link = previewOf(page).getByText('A link');
   await link.click();
   // It is still there to be replaced, although names in it hide properties of its document.
-  await (await editorOf(page)).fill(`${html}<p>Typed later</p>`);
+  await writeSource(await sourceEditor(page), `${html}<p>Typed later</p>`);
   await previewOf(page).getByText('Typed later').waitFor();
   await link.click();
   assert.equal(new URL(page.url()).pathname.endsWith(id), true);
@@ -425,7 +420,7 @@ test('a preview that comes while its frame is still empty is shown when the fram
   // As for a moment after the frame got its page.
   const frame = `document.querySelector('iframe')`;
   await page.evaluate(`${frame}.contentDocument.documentElement.remove()`);
-  await (await editorOf(page)).fill('<p>Second</p>');
+  await writeSource(await sourceEditor(page), '<p>Second</p>');
   await page.getByLabel('Subject').fill('With the second');
   await page.getByText('With the second', { exact: true }).waitFor();
   await page.evaluate(`${frame}.contentWindow.location.reload()`);

@@ -132,6 +132,22 @@ export async function chooseForRow(page: Page, row: string, action: string): Pro
   await page.getByRole('menuitem', { name: action }).click();
 }
 
+/** Returns the editor of a template, once it has replaced the plain field that the page begins with. */
+export async function sourceEditor(page: Page, label = 'HTML, in Liquid'): Promise<Locator> {
+  const editor = page.getByRole('textbox', { name: label }).and(page.locator('[contenteditable]'));
+  await editor.waitFor();
+  return editor;
+}
+
+/**
+ * Replaces the text of the editor of a template, by its keys. `fill` selects only the lines that the editor has
+ * rendered, which are those around the visible ones: on a slow machine it leaves the rest of a long text.
+ */
+export async function writeSource(editor: Locator, text: string): Promise<void> {
+  await editor.press('ControlOrMeta+a');
+  await editor.page().keyboard.insertText(text);
+}
+
 /** Returns whether the URL is the event stream of an open page. */
 export function isOfEvents(one: { url(): string }): boolean {
   return one.url().includes('/v1/events?');
