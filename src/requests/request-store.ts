@@ -4,8 +4,9 @@
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
-import { type Page, type PageResult, cutToPage } from '../database/page.ts';
+import { type Page, type PageResult, cutToPage, findIdRange } from '../database/page.ts';
 import { batchDelete } from '../database/expiry.ts';
+import { HOUR_MS } from '../lib/units.ts';
 
 export type ApiRequest = {
   id: string;
@@ -109,13 +110,18 @@ select ${COLUMNS}
   ${ACTOR}
  order by request.id ${order}`;
 
+/** An id is made when a request begins, and its entry is stored after its response. */
+const LONGEST_REQUEST_MS = HOUR_MS;
+
 export async function listApiRequests(
   db: Queryable,
   scope: Scope,
   page: Page,
   { statuses, method, keyId, memberId, from, to }: ApiRequestFilter,
 ): Promise<PageResult<StoredApiRequest>> {
-  const place = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
+  const firstFrom = from && new Date(from.getTime() - LONGEST_REQUEST_MS);
+  const { olderThan, newerThan } = await findIdRange(db, page, { from: firstFrom, to });
+  const place = [scope.projectId, scope.environment, page.limit + 1, olderThan, newerThan];
   const range = [statuses?.from ?? null, statuses?.to ?? null];
   const values = [...place, ...range, method, keyId, memberId, from, to];
   const statement = list(page.before === null ? 'desc' : 'asc');

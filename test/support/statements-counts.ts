@@ -107,8 +107,40 @@ export async function useApiLog({ db, sender }: Stage): Promise<void> {
   for (const one of [page, { ...page, after: newId() }, { ...page, before: id }]) {
     await apiRequests.listApiRequests(db, sender, one, filter);
   }
+  await readOldApiLog({ db, sender });
   await apiRequests.findApiRequest(db, sender, id);
   await apiRequests.deleteOldApiRequests(db, 500);
+}
+
+/** Entries that are newer than the period that is read: more than the bound of any reading. */
+const NEWER_ENTRIES = { batches: 4, perBatch: 250 };
+const OLD_PERIOD_DAYS = { from: 60, to: 59 };
+
+/** Returns a day of two months ago. */
+export function oldPeriod(): { from: Date; to: Date } {
+  const { from, to } = OLD_PERIOD_DAYS;
+  const daysAgo = (days: number): Date => new Date(Date.now() - days * 86_400_000);
+  return { from: daysAgo(from), to: daysAgo(to) };
+}
+
+/** Reads a period that is older than all entries. */
+async function readOldApiLog({ db, sender }: Pick<Stage, 'db' | 'sender'>): Promise<void> {
+  const { projectId, environment, keyId } = sender;
+  const facts = { method: 'POST', path: '/v1/domains', status: 422, durationMs: 1, body: null };
+  const from = { network: '192.0.2.0', userAgent: null, errorCode: null, errorMessage: null };
+  const entry = { projectId, environment, keyId, memberId: null, ...facts, ...from };
+  for (let batch = 0; batch < NEWER_ENTRIES.batches; batch += 1) {
+    const entries = Array.from({ length: NEWER_ENTRIES.perBatch }, () => newId());
+    await apiRequests.addApiRequests(
+      db,
+      entries.map((id) => ({ ...entry, id })),
+    );
+  }
+  const any = { statuses: null, method: null, keyId: null, memberId: null };
+  const page = { limit: 20, after: null, before: null };
+  for (const one of [page, { ...page, after: newId() }]) {
+    await apiRequests.listApiRequests(db, sender, one, { ...any, ...oldPeriod() });
+  }
 }
 
 export async function useTracking({ db, sender, someEmailId }: Stage): Promise<void> {

@@ -15,6 +15,7 @@ import * as challenges from '../../src/accounts/progress/challenge-store.ts';
 import * as links from '../../src/accounts/sign-in/link-store.ts';
 import * as totp from '../../src/accounts/sign-in/totp-store.ts';
 import * as snoozes from '../../src/findings/snooze-store.ts';
+import { oldPeriod } from './statements-counts.ts';
 import type { Stage } from './statements.ts';
 
 const PAGE = { limit: 20, after: null, before: null };
@@ -113,8 +114,27 @@ async function useAudit({ db, sender }: Pick<Stage, 'db' | 'sender'>, organizati
   for (const page of [PAGE, { ...PAGE, after: newId() }, { ...PAGE, before: sender.keyId }]) {
     await audit.listAuditEvents(db, organizationId, { page, filter: ANY_ENTRY });
   }
+  const busyId = newId();
+  await addNewerEntries({ db, sender }, busyId);
+  for (const page of [PAGE, { ...PAGE, after: newId() }]) {
+    const filter = { ...ANY_ENTRY, actions: null, ...oldPeriod() };
+    await audit.listAuditEvents(db, busyId, { page, filter });
+  }
   await audit.findTargetName(db, organizationId, { projectId: sender.projectId, id: newId() });
   await audit.deleteOldAuditEvents(db, 500);
+}
+
+/** Adds more entries than the bound of any reading. */
+async function addNewerEntries(
+  { db, sender }: Pick<Stage, 'db' | 'sender'>,
+  organizationId: string,
+): Promise<void> {
+  const ids = Array.from({ length: 1_000 }, () => newId());
+  await db.query(
+    `insert into audit_log (organization_id, id, created_at, action, actor_type, actor_id)
+     select $1, id, app_now(), 'createDomain', 'api_key', $2 from unnest($3::uuid[]) as input(id)`,
+    [organizationId, sender.keyId, ids],
+  );
 }
 
 const ANY_ENTRY = {

@@ -5,7 +5,7 @@
 import type { Environment, Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { isId, newId } from '../../database/ids.ts';
-import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
+import { type Page, type PageResult, cutToPage, findIdRange } from '../../database/page.ts';
 import { batchDelete } from '../../database/expiry.ts';
 import { namedParameters } from '../../database/parameters/named-parameters.ts';
 
@@ -127,8 +127,8 @@ export type AuditFilter = {
 const listed = namedParameters([
   'organizationId',
   'limit',
-  'after',
-  'before',
+  'olderThan',
+  'newerThan',
   'actions',
   'actorId',
   'projectId',
@@ -144,8 +144,8 @@ select entry.id, entry.created_at as "createdAt", entry.action, entry.actor_type
        entry.request_id as "requestId", members.name as "memberName"
   from (select * from audit_log
          where organization_id = ${listed.sql.organizationId}
-           and (${listed.sql.after}::uuid is null or id < ${listed.sql.after})
-           and (${listed.sql.before}::uuid is null or id > ${listed.sql.before})
+           and (${listed.sql.olderThan}::uuid is null or id < ${listed.sql.olderThan})
+           and (${listed.sql.newerThan}::uuid is null or id > ${listed.sql.newerThan})
            and (${listed.sql.actions}::text[] is null or action = any (${listed.sql.actions}))
            and (${listed.sql.actorId}::uuid is null or actor_id = ${listed.sql.actorId})
            and (${listed.sql.projectId}::uuid is null or project_id = ${listed.sql.projectId})
@@ -161,9 +161,9 @@ export async function listAuditEvents(
   organizationId: string,
   { page, filter }: { page: Page; filter: AuditFilter },
 ): Promise<PageResult<StoredAuditEvent>> {
-  const { limit, after, before } = page;
-  const values = listed.valuesOf({ ...filter, organizationId, limit: limit + 1, after, before });
-  const statement = list(before === null ? 'desc' : 'asc');
+  const range = await findIdRange(db, page, filter);
+  const values = listed.valuesOf({ ...filter, ...range, organizationId, limit: page.limit + 1 });
+  const statement = list(page.before === null ? 'desc' : 'asc');
   return cutToPage(await db.query<StoredAuditEvent>(statement, values), page);
 }
 

@@ -9,7 +9,15 @@ import type { Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { namedParameters } from '../../database/parameters/named-parameters.ts';
 import { findAddressIndexes } from '../../database/address-keys.ts';
-import { type Page, type PageResult, cutToPage } from '../../database/page.ts';
+import {
+  type IdRange,
+  type Page,
+  type PageResult,
+  cutToPage,
+  findIdRange,
+  greatest,
+  least,
+} from '../../database/page.ts';
 import { firstUuidAt } from '../../database/ids.ts';
 import {
   type EmailSummary,
@@ -19,7 +27,6 @@ import {
   withStatus,
 } from '../email-store.ts';
 import {
-  type IdRange,
   type ListScan,
   type OrderedScan,
   scannedEmailsSql,
@@ -335,44 +342,14 @@ export function filterValues(filter: EmailFilter, limit: number): unknown[] {
   });
 }
 
-/**
- * Ids have the worker's time, created_at the database's. The emails of this period are searched before a page begins,
- * so it is short.
- */
-const CLOCK_SLACK_MS = 5 * 60_000;
-
-/**
- * Returns the range of ids to search. A time converts to an id only approximately, so
- * created_at is compared too. The skew of a test clock is added.
- */
+/** Returns the range of ids to search: the page, within the email of `id` or the period. */
 async function idRange(
   db: Queryable,
   page: Page,
-  { id, createdAfter, createdBefore }: EmailFilter,
+  { id, createdAfter: from, createdBefore: to }: EmailFilter,
 ): Promise<IdRange> {
-  if (id !== null) {
-    const ms = Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
-    const [first, next] = [firstUuidAt(ms), firstUuidAt(ms + 1)];
-    return { olderThan: least(page.after, next), newerThan: greatest(page.before, first) };
-  }
-  if (createdAfter === null && createdBefore === null) {
-    return { olderThan: page.after, newerThan: page.before };
-  }
-  const [clock] = await db.query<{ ms: number }>(
-    'select extract(epoch from skew)::float8 * 1000 as ms from clock',
-  );
-  const skewMs = clock?.ms ?? 0;
-  const earlierMs = CLOCK_SLACK_MS + Math.max(0, skewMs);
-  const laterMs = CLOCK_SLACK_MS - Math.min(0, skewMs);
-  const lowest = createdAfter && firstUuidAt(createdAfter.getTime() - earlierMs);
-  const highest = createdBefore && firstUuidAt(createdBefore.getTime() + laterMs);
-  return { olderThan: least(page.after, highest), newerThan: greatest(page.before, lowest) };
-}
-
-function least(a: string | null, b: string | null): string | null {
-  return a !== null && (b === null || a < b) ? a : b;
-}
-
-function greatest(a: string | null, b: string | null): string | null {
-  return a !== null && (b === null || a > b) ? a : b;
+  if (id === null) return findIdRange(db, page, { from, to });
+  const ms = Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
+  const [first, next] = [firstUuidAt(ms), firstUuidAt(ms + 1)];
+  return { olderThan: least(page.after, next), newerThan: greatest(page.before, first) };
 }

@@ -7,9 +7,6 @@ import { namedParameters } from '../../database/parameters/named-parameters.ts';
 
 export const SCAN_MAX = 50_000;
 
-/** Both excluded; null: unlimited. */
-export type IdRange = { olderThan: string | null; newerThan: string | null };
-
 type Order = 'desc' | 'asc';
 /** A scan of emails in their order, which ends after SCAN_MAX. */
 export type OrderedScan =

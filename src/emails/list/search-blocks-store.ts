@@ -11,8 +11,8 @@ import type { Scope } from '../../core/scope.ts';
 import { ADVISORY_LOCKS } from '../../database/advisory-locks.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import { firstUuidAt } from '../../database/ids.ts';
+import type { IdRange } from '../../database/page.ts';
 import { WEEK_MS } from '../../database/partitions.ts';
-import type { IdRange } from './scan-sql.ts';
 import { allTermsOf, termsOf, weekOf } from './search-terms.ts';
 
 /**
