@@ -2,10 +2,16 @@
 import { CircleCheck, CircleQuestionMark, CircleX, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { DoctorFinding } from '../../../../sdk/src/api.ts';
+import {
+  groupEqualFindings,
+  sentenceOfNames,
+} from '../../../../src/core/findings/equal-findings.ts';
 import { Card } from '../../ui/card.tsx';
 import { Code } from '../../ui/states.tsx';
 
 type Level = DoctorFinding['level'];
+/** `names`: the sentence about other names, or null. */
+type Entry = DoctorFinding & { names: string | null };
 
 const LEVELS = [
   ['red', 'Stops or loses mail'],
@@ -55,6 +61,7 @@ function LevelSection(props: { title: string; findings: readonly DoctorFinding[]
           <li key={keyOf(finding)}>
             <Headline finding={finding} />
             <div className="mt-1 space-y-1 pl-6">
+              {finding.names !== null && <p className="break-words">{finding.names}</p>}
               {finding.meaning !== null && (
                 <p className="text-muted">
                   <WithCode text={finding.meaning} />
@@ -74,19 +81,13 @@ function LevelSection(props: { title: string; findings: readonly DoctorFinding[]
   );
 }
 
-/** Checks that found the same share one entry, with the titles of all. */
-function withoutRepeats(findings: readonly DoctorFinding[]): DoctorFinding[] {
-  const shared = new Map<string, DoctorFinding>();
-  for (const finding of findings) {
-    const { found, meaning, remedy, command, title } = finding;
-    const key = JSON.stringify([found, meaning, remedy, command]);
-    const first = shared.get(key);
-    if (first === undefined) shared.set(key, finding);
-    else if (!first.title.split(', ').includes(title)) {
-      shared.set(key, { ...first, title: `${first.title}, ${title}` });
-    }
-  }
-  return [...shared.values()];
+/** Equal findings share one entry, with the names of all domains and the titles of all checks. */
+function withoutRepeats(findings: readonly DoctorFinding[]): Entry[] {
+  return groupEqualFindings(findings).map((equal) => ({
+    ...equal.first,
+    title: [...new Set(equal.findings.map(({ title }) => title))].join(', '),
+    names: sentenceOfNames(equal, Infinity),
+  }));
 }
 
 function Headline({ finding: { level, title, found } }: { finding: DoctorFinding }): ReactNode {
