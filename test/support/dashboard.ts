@@ -145,6 +145,7 @@ export async function sourceEditor(page: Page, label = 'HTML, in Liquid'): Promi
  */
 export async function writeSource(editor: Locator, text: string): Promise<void> {
   await editor.press('ControlOrMeta+a');
+  await editor.press('Backspace');
   await editor.page().keyboard.insertText(text);
 }
 
