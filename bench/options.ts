@@ -91,7 +91,7 @@ Measures how soon a browser shows the requested content of the dashboard, with N
   npm run bench -- search [--emails N] [--rounds N] [--data DIR]
 
 Measures searches of N emails over HTTP (default: 1,000,000). With --data, the emails are kept in the
-folder, and a second run on it starts without filling. 10,000,000 emails take 12 GB.
+folder, and a second run on it starts without filling. 10,000,000 emails take 17 GB.
 
 Examples:
   letterhaus bench --quick
