@@ -80,18 +80,14 @@ test('workers load their code while the supervisor loads its own and opens the d
   });
 });
 
-test('a worker without ports for mail does not load the SMTP server', () => {
-  const not = ['service/worker/server-mail.ts', 'net/smtp/server/smtp-server.ts'];
-  assertLoaded(logOfService, { program: 'worker.ts', loaded: 'service/worker/server.ts', not });
-});
-
-test('a worker starts without the code for requests to others, DNS providers, backups and the identity provider', () => {
+test('a worker starts without the code for SMTP, requests to others, DNS providers, backups and the identity provider', () => {
   // Root's worker loads them before it drops its privileges where the code is closed to others.
   const lazy = [
     'undici',
     'openid-client',
     'net/dns-provider/open-provider.ts',
     'backup/places/locate-place.ts',
+    'net/smtp/server/smtp-server.ts',
   ];
   const not = ['postgrator', BUILT_IN_UNDICI, ...(AS_ROOT ? [] : lazy)];
   assertLoaded(logOfService, { program: 'worker.ts', loaded: 'fastify', not });

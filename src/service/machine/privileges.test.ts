@@ -109,6 +109,8 @@ test('what a worker loads on demand is loaded before privileges are dropped', ()
     if (file !== undefined) valueImportsOf(file).forEach(load);
   };
   load('src/service/worker/worker.ts');
+  // createServer loads it before `onLoaded`, which drops the privileges.
+  load('src/service/worker/server-mail.ts');
   onDemandIn('src/service/machine/privileges.ts').forEach(load);
   assert.ok(loaded.size > 500, `${loaded.size} files and packages were found`);
   const late = [...loaded].flatMap((path) =>

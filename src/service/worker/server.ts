@@ -124,7 +124,7 @@ export async function createServer(
   };
 }
 
-/** Loads the code of SMTP before the worker drops its privileges. A service without ports for mail does without. */
+/** Loads the code of SMTP before `onLoaded`, which keeps compiled code. Without ports for mail, none is loaded. */
 async function loadMail({ certificate }: WorkerSetup) {
   return certificate === null ? null : import('./server-mail.ts');
 }
