@@ -1,7 +1,7 @@
 /**
  * Connection pools to PostgreSQL, the only store and queue.
  *
- * Each kind of work has connections of its own. So neither long reads nor other programs that use up all connections
+ * Each kind of work has separate connections. So neither long reads nor other programs that use up all connections
  * delay mail. Every connection sets `synchronous_commit = on`. It uses a role that cannot drop or alter tables, if
  * migrations could create one.
  */

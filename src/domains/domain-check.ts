@@ -66,7 +66,7 @@ export async function verifyDomain(
   const decision = await options.db.transaction(async (tx) => {
     const locked = await lockDomain(tx, domain, domain.id);
     if (!locked) return null;
-    // The change of keys starts a check of its own.
+    // The change of keys starts a separate check.
     if (selectorsOf(locked) !== selectorsOf(domain))
       return { before: locked.status, saved: locked, event: null };
     const isLater = locked.checkedAt?.getTime() === domain.checkedAt?.getTime();

@@ -238,7 +238,7 @@ function closeWithin(app: App, graceMs: number): void {
 
 /**
  * Logs one line per request with ids and the client only, because paths, bodies and headers can contain mail addresses
- * or keys. A refused log-in has a line of its own. When a flood of them is only counted, the requests have no line.
+ * or keys. A refused log-in has a separate line. When a flood of them is only counted, the requests have no line.
  */
 function logRequests(app: App, { log, onLogInRefused }: HttpServices): void {
   app.decorateRequest('refusedLogIn', null);

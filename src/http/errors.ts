@@ -1,8 +1,8 @@
 /**
  * Sends all failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
  * refusals and thrown errors (Fastify's, an unavailable database, bugs). Only this file defines the statuses of the
- * API. Three others send failures of their own: the root mount (root-format.ts), pages of unsubscribe
- * links (suppressions/http-unsubscribe-page.ts), and malformed HTTP (http/socket/raw-responses.ts).
+ * API. Three others send their own failures: the root mount (root-format.ts), pages of unsubscribe links
+ * (suppressions/http-unsubscribe-page.ts), and malformed HTTP (http/socket/raw-responses.ts).
  *
  * A refusal by a limit also gets the rate-limit headers and Retry-After (accounts/limits/http-limits.ts).
  */

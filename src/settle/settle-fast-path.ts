@@ -5,7 +5,7 @@
  *
  * The full path (settle-full-path.ts) remains the specification. The fast path stores an outcome exactly as the full
  * path would, or skips it: when the recipient is not leased, or its email is locked at the moment. If anything else is
- * wrong with one outcome, the fast path stores nothing. The full path then decides, in a commit of its own.
+ * wrong with one outcome, the fast path stores nothing. The full path then decides, in a separate commit.
  * settle-fast-path.test.ts compares both paths.
  *
  * The ids are sorted, so that every statement locks emails in the same order.

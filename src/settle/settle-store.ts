@@ -2,7 +2,7 @@
  * Settles deliveries of mail: group commits of outcomes, each on one of two paths. outcome-batches.ts contains group
  * commit and fencing.
  *
- * A short statement (settle-fast-path.ts) stores most outcomes, in a commit of its own. The full path
+ * A short statement (settle-fast-path.ts) stores most outcomes, in a separate commit. The full path
  * (settle-full-path.ts) stores the others and those that the fast path skips. Both queue webhook deliveries.
  * `onWebhooksQueued` is called after such a commit: service/worker/server.ts connects it to `webhooks.wake()`
  * (webhooks/sending/loop.ts).

@@ -140,8 +140,8 @@ function importProblem(error: unknown, upload: Upload): Failure | null {
   }
   if (!(error instanceof ConnectionError) || sentBytes === 0) return null;
   const failed =
-    `The import was interrupted (${failureReason(error)}). What the service has stored stays; ` +
-    'import the file again, which adds only what is missing.';
+    `The import was interrupted (${failureReason(error)}). Stored entries stay. ` +
+    'Import the file again to add the missing ones.';
   return { failed, code: 'service_unavailable', exitCode: 1 };
 }
 

@@ -198,7 +198,7 @@ const requireListType: onRequestHookHandler = (request: FastifyRequest, reply, d
 
 /** Returns the error that ended an import, with the number of rows added before; null for other errors. */
 function importFailureOf(error: unknown, { added }: ImportResult): HttpFailure | null {
-  const done = `${added} addresses were added before; importing the file again adds only what is missing`;
+  const done = `${added} addresses were added before; importing the file again adds only the missing ones`;
   if (error instanceof TooManyRows) {
     const message = `The file has more than ${IMPORT_ROWS_MAX} rows; send the rest in another file. ${done}.`;
     return { status: 413, code: 'payload_too_large', message };

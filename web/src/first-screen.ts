@@ -27,6 +27,6 @@ async function loadNow({ preload }: Preloadable): Promise<void> {
   try {
     await preload();
   } catch {
-    // A file that cannot be loaded now is loaded when the screen is shown, which tells why.
+    // A file that cannot be loaded now is loaded when the screen is shown, with the reason.
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Group commit of accepted emails. The fast path (fast-path.ts) stores most emails with one statement. The full path
- * (full-path.ts) decides the others, in commits of its own.
+ * (full-path.ts) decides the others, in separate commits.
  *
  * Guarantee: a result `accepted` or `repeated` means that email, recipients, first event and idempotency key are one
  * committed transaction on disk. The emails of one batch request are one commit. If the connection is lost around the

@@ -2,7 +2,7 @@
  * Commits the requests of one batch on one of the two paths, in one transaction. If the connection is lost around the
  * commit, each request gets the promise of its rows (lost-commits.ts), so that the next batch does not wait for it.
  *
- * A batch has either single emails or one email batch, which needs a transaction of its own.
+ * A batch has either single emails or one email batch, which needs a separate transaction.
  */
 import type { Scope } from '../../core/scope.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
@@ -54,7 +54,7 @@ export function commitOnFullPath(
   return commitOrFind(db, requests, { options, store: storeOnFullPath });
 }
 
-/** Commits each request in a transaction of its own, so that a request that the database refuses fails alone. */
+/** Commits each request in a separate transaction, so that a request that the database refuses fails alone. */
 export async function commitOneByOne(
   db: Queryable,
   requests: readonly AcceptRequest[],

@@ -3,10 +3,10 @@
  * that nothing prevents. It costs PostgreSQL less CPU than the full path, and one round trip
  * (docs/decisions/0004-accept-and-settle.md).
  *
- * The full path (full-path.ts) remains the specification. The fast path stores an email exactly as the full path
- * would, or skips it. The full path then decides the skipped emails in a commit of its own: refusals, suppressed
- * recipients, known idempotency keys, paused domains, and limits without capacity for the whole batch.
- * fast-path.test.ts compares both paths.
+ * The full path (full-path.ts) remains the specification. The fast path stores an email exactly as the full path would,
+ * or skips it. The full path then decides the skipped emails in a separate commit: refusals, suppressed recipients,
+ * known idempotency keys, paused domains, and limits without capacity for the whole batch. fast-path.test.ts compares
+ * both paths.
  */
 import { ALLOW_ALL, scopeKey } from '../../core/scope.ts';
 import { domainOf, formatMailbox } from '../../mail/address.ts';

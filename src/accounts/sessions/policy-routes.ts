@@ -44,7 +44,7 @@ export function registerPolicyRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Require a second factor',
       description:
-        'Requires a second factor of every member, or leaves it up to them. Requiring it ends all sessions that began ' +
+        'Requires a second factor of every member, or lets each member decide. Requiring it ends all sessions that began ' +
         'without one. Members without a second factor set it up at their next sign-in and can do nothing else before. ' +
         'Returns 409 when your own session began without one. For owners.',
       operationId: 'updateSignInPolicy',

@@ -2,8 +2,8 @@
  * Backups that the service makes itself (LETTERHAUS_BACKUP_TO). A new one is made when the newest is older than the
  * interval, also after a restart. It is read back and checked, and only then old ones are removed.
  *
- * `letterhaus backup` makes each in a process of its own, so that neither its work nor its end affects the supervisor.
- * A failure is logged and retried. The newest good backup stays.
+ * `letterhaus backup` makes each in a separate process, so that neither its work nor its end affects the supervisor. A
+ * failure is logged and retried. The newest good backup stays.
  */
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';

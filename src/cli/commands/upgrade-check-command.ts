@@ -37,7 +37,7 @@ export function describeUpgradeCheck(command: Command, cli: Cli): void {
     {
       examples: ['upgrade-check', 'upgrade-check --json'],
       notes: `Run it with the new version, with the variables of the service. It changes nothing.
-The exit code is 0 when nothing stands in the way, 1 when something needs attention, 2 when the
+The exit code is 0 when nothing prevents the upgrade, 1 when something needs attention, 2 when the
 database cannot be read.`,
       run,
     },

@@ -1,10 +1,10 @@
 /**
  * Connections outside of the pools: for migrations, partitions, indexes and tests.
  *
- * Their statements may run for hours or wait for a lock of another node. So a time limit cannot tell a busy server from
- * a connection that the network dropped without a reset. A second connection can: it asks whether the server process of
- * the first one is working. The connection is dead when its client waits for an answer, while the server process waits
- * for its client or no longer exists. Then its statement fails.
+ * Their statements may run for hours or wait for a lock of another node. So a time limit cannot distinguish a busy
+ * server from a connection that the network dropped without a reset. A second connection can: it asks whether the
+ * server process of the first one is working. The connection is dead when its client waits for an answer, while the
+ * server process waits for its client or no longer exists. Then its statement fails.
  */
 import { addAbortListener } from 'node:events';
 import pg from 'pg';

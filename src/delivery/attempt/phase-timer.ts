@@ -1,7 +1,6 @@
 /**
  * Times the phases of one attempt before the dialogue: where an attempt spent its time is the first question about a
- * slow one. A phase that takes place again, at the next server, is added up. What is left of the attempt is the
- * dialogue.
+ * slow one. A phase that takes place again, at the next server, is added up. The rest of the attempt is the dialogue.
  */
 import type { World } from '../../lib/world.ts';
 import type { SmtpOpeningStep } from '../../net/smtp/client.ts';

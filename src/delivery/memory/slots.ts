@@ -7,11 +7,11 @@
  * may have as many shared slots of a kind as it leaves free. A project with at most one slot can also use a reserved
  * one.
  *
- * A delivery leaves its slot when it has no session after SILENT_AFTER_MS, or has not ended after
- * SLOW_AFTER_CHECKS times that. It is then slotless. Slotless deliveries have a budget of their own: half of
- * the memory for deliveries, which is 1,024 of them. A project may have PROJECT_SLOTLESS_MAX. When the budget is full,
- * the project with the most slotless deliveries gives one up: the one that has waited longest without a session.
- * It is retried later. A delivery with a session is never given up.
+ * A delivery leaves its slot when it has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER_CHECKS
+ * times that. It is then slotless. Slotless deliveries have a separate budget: half of the memory for deliveries, which
+ * is 1,024 of them. A project may have PROJECT_SLOTLESS_MAX. When the budget is full, the project with the most
+ * slotless deliveries gives one up: the one that has waited longest without a session. It is retried later. A delivery
+ * with a session is never given up.
  */
 export type SlotKind = 'prompt' | 'trial';
 

@@ -25,8 +25,8 @@ const KNOWN_GROUPS_MIN = 2;
 const GROUPS_MIN = 3;
 const PROVIDERS_MAX = 20_000;
 /**
- * Messages of several workers cross. A reply this soon after the first failure may be older than that failure. If
- * it cleared the failures, they would be missing for good, because suspended providers do not fail again.
+ * Messages of several workers cross. A reply this soon after the first failure may be older than that failure. If it
+ * cleared the failures, they would never return, because suspended providers do not fail again.
  */
 const CROSSED_MS = 1_000;
 /** While the uplink is down: probes per second of providers that answered before, and as many of the others. */

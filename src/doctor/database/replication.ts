@@ -98,7 +98,7 @@ function judgeSlot({ name, keptBytes, isLost }: Replication['unusedSlots'][numbe
   const megabytes = Math.round(keptBytes / 1024 ** 2);
   return yellow(`No standby uses the slot ${name}, which keeps ${megabytes} MB of WAL.`, {
     meaning: 'The standby is gone, and its WAL fills the disk of the primary.',
-    remedy: 'Start the standby. If it is gone for good, drop the slot.',
+    remedy: 'Start the standby. If it will not come back, drop the slot.',
     command: `psql -c "select pg_drop_replication_slot('${name}')"`,
   });
 }

@@ -1,6 +1,6 @@
 /**
  * Checks the mail ports of this service by connecting from this machine: whether they answer, offer TLS and refuse to
- * relay. Sends no message, because each transaction ends before the final dot. Only another machine can tell whether
+ * relay. Sends no message, because each transaction ends before the final dot. Only another machine can check whether
  * strangers reach the ports.
  */
 import { ageText } from '../../backup/backup-age.ts';

@@ -12,7 +12,7 @@ const TYPES = { red: 'doctor.red', yellow: 'doctor.yellow' } as const satisfies 
   string,
   ConditionType
 >;
-/** The service reports what these checks find by conditions of their own. */
+/** The service reports what these checks find by their own conditions. */
 const REPORTED_BY_THE_SERVICE = new Set(['conditions', 'certificates']);
 /** Limit on the conditions of a node: an installation may have hundreds of domains. */
 export const CONDITIONS_MAX = 100;

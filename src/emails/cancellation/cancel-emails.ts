@@ -1,6 +1,6 @@
 /**
  * Cancels many scheduled emails for one request: some by their ids, or all matches of a filter, newest first. Each
- * email has a transaction of its own (schedule-store.ts), so it stays canceled when a later one fails.
+ * email has a separate transaction (schedule-store.ts), so it stays canceled when a later one fails.
  *
  * Guarantee: only emails whose time has not come are canceled. A filter may match more than one request can cancel in a
  * few seconds; the client then continues from a position.

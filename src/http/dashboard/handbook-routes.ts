@@ -24,7 +24,7 @@ const REFERENCE = 'reference';
 /** Folder of files whose names contain the hash of their content. */
 const ASSETS = 'assets/';
 
-/** Scripts and styles are files of their own, and nothing is loaded from elsewhere. */
+/** Scripts and styles are separate files, and nothing is loaded from elsewhere. */
 const PAGE_HEADERS = {
   'content-security-policy': [
     "default-src 'none'",

@@ -17,7 +17,7 @@ const BASE = '/dashboard/';
 /** Folder of files whose names contain the hash of their content. */
 const ASSETS = 'assets/';
 
-/** Scripts and styles are files of their own, and nothing is loaded from elsewhere. */
+/** Scripts and styles are separate files, and nothing is loaded from elsewhere. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",

@@ -4,7 +4,7 @@
  * loaded and nothing is made: `inSpan` only calls its work.
  *
  * An email keeps the context of the span that accepted it, as the `traceparent` of W3C Trace Context. Spans that come
- * minutes later, perhaps on another machine, are traces of their own with a link to it.
+ * minutes later, perhaps on another machine, are separate traces with a link to it.
  *
  * Attributes are for people who may not read mail: no address, no subject, no reply text. The domain of a recipient and
  * the ids of emails are there.

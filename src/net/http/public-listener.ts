@@ -1,5 +1,5 @@
 /**
- * A port of its own for HTTP requests that strangers may send, without TLS and without the API. Number and time of
+ * A separate port for HTTP requests that strangers may send, without TLS and without the API. Number and time of
  * connections are limited. A request that names two hosts gets 400.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -4,7 +4,7 @@ import type { Api } from './scope.ts';
 
 export type LastChange = { by: string; at: string };
 
-/** Returns null when the audit log does not tell, or the member may not read it. */
+/** Returns null when the audit log has no entry, or the member may not read it. */
 export async function findLastChange(api: Api, targetId: string): Promise<LastChange | null> {
   try {
     const query = { target_id: targetId, limit: 1 };

@@ -11,8 +11,8 @@ export function dayOf(ago: number, nowMs: number = Date.now()): string {
 type Days = { from?: string | undefined; to?: string | undefined };
 
 /**
- * Returns the days as times of a query. `to` includes its day. What is no day, like one with a year of five digits, is
- * left out.
+ * Returns the days as times of a query. `to` includes its day. A text that is no day, like one with a year of five
+ * digits, is left out.
  */
 export function timesOf({ from, to }: Days): Days {
   return { from: midnight(from, 0), to: midnight(to, 1) };

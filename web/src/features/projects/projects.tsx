@@ -120,7 +120,7 @@ function NameForm(props: { action: string; project?: Project; onDone: () => void
   const reload = useReload();
   const send = async (form: FormData): Promise<void> => {
     const body = { name: textOf(form, 'name').trim() };
-    // The menu of projects has only their names to tell them apart.
+    // The menu of projects distinguishes them only by their names.
     const others = cache.getQueryData(sessionQuery.queryKey)?.projects ?? [];
     if (others.some(({ id, name }) => name === body.name && id !== project?.id)) {
       throw new Error(`There is already a project “${body.name}”. Choose another name.`);

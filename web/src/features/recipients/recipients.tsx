@@ -124,7 +124,7 @@ function Suppressed({ q }: { q: string | undefined }): ReactNode {
   );
 }
 
-/** An empty list. What was searched may be an address with a page of its own. */
+/** An empty list. The searched text may be an address that has a page. */
 function Nobody(props: {
   q: string | undefined;
   icon: typeof Ban;

@@ -182,7 +182,7 @@ function alertsStep({ variables }: Facts): Step {
     ({ name, is_set: isSet }) => isSet && ALERT_VARIABLES.includes(name),
   );
   if (set === undefined || set.length === 0)
-    return { ...step, state: 'todo', summary: 'Nobody is told' };
+    return { ...step, state: 'todo', summary: 'No address is set' };
   const isMail = set.some(({ name }) => name === ALERT_VARIABLES[0]);
   const ways = [isMail && 'email', set.length > (isMail ? 1 : 0) && 'webhook'].filter(Boolean);
   return { ...step, state: 'done', summary: `By ${ways.join(' and ')}` };

@@ -160,7 +160,7 @@ function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
   );
 }
 
-/** Without failures. What failed earlier is in the list of failures. */
+/** Without failures. Earlier failures are in the list of failures. */
 function Working({ statistics }: { statistics: Statistics | undefined }): ReactNode {
   if (statistics === undefined) return null;
   const { delivered, failed, waiting } = statistics;

@@ -42,7 +42,7 @@ export function useLiveEmails(q: string) {
       api.call('listEmails', { query: { q, limit: PAGE, after: pageParam }, signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: nextAfter,
-    // The event stream tells what has changed.
+    // The event stream reports changes.
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
   });

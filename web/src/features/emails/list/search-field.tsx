@@ -112,7 +112,7 @@ function useCompletions(props: {
   return { choices, marked, setMarked, setOpen, type, take, onKeyDown };
 }
 
-/** The number of matches; screen readers are told when it changes. */
+/** The number of matches; screen readers announce its changes. */
 function Count({ count }: { count: string | null }): ReactNode {
   return (
     <span role="status" className="shrink-0 text-muted tabular-nums">
