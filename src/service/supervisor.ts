@@ -114,7 +114,9 @@ async function runOnDatabase(
     // Workers load their code while the database opens.
     pool ??= new WorkerPool({ count: tasks.workers, log, env: measured ?? {} });
     const database = started.use(await opening);
-    if (measured !== null) storeOpensslTuning(database.dataDir, measured);
+    if (measured !== null) {
+      storeOpensslTuning(database.dataDir, { tuning: measured, checkedAtMs: null });
+    }
     failpoint('supervisor_start');
     const run = { config, ports, parts, tasks, log, signal, started, pool, database };
     const installation = await prepareInstallation(run);

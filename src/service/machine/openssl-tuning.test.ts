@@ -6,10 +6,14 @@ import { generateKeyPairSync, verify } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../../../test/support/embedded.ts';
+import { DAY_MS } from '../../lib/units.ts';
 import {
   chosen,
   findOpensslTuning,
   measureBoth,
+  measureInTurns,
+  medianOf,
+  recheckOpensslTuning,
   storeOpensslTuning,
   tuneOpenssl,
   WITHOUT_ADX,
@@ -43,21 +47,23 @@ test('a later start on the same processor takes the choice without measuring', (
   const dataDir = temporaryFolder();
   const here = { arch: 'x64', env: {} };
   assert.equal(findOpensslTuning(dataDir, here), null, 'the first start measures');
-  storeOpensslTuning(dataDir, WITHOUT_ADX, here);
+  storeOpensslTuning(dataDir, { tuning: WITHOUT_ADX, checkedAtMs: null }, here);
   assert.deepEqual(findOpensslTuning(dataDir, here), WITHOUT_ADX);
-  storeOpensslTuning(dataDir, {}, here);
+  storeOpensslTuning(dataDir, { tuning: {}, checkedAtMs: null }, here);
   assert.deepEqual(findOpensslTuning(dataDir, here), {});
 });
 
-test('a choice for another processor or another OpenSSL is measured again, as is a damaged one', () => {
+test('a choice for another processor, Node or OpenSSL is measured again, as is a damaged one', () => {
   const dataDir = temporaryFolder();
   const here = { arch: 'x64', env: {} };
-  storeOpensslTuning(dataDir, WITHOUT_ADX, here);
+  storeOpensslTuning(dataDir, { tuning: WITHOUT_ADX, checkedAtMs: null }, here);
   const file = join(dataDir, 'openssl.json');
   const stored = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
   const others = [
     { ...stored, processor: 'another' },
     { ...stored, openssl: '0.9.8' },
+    { ...stored, node: '20.0.0' },
+    { ...stored, checkedAtMs: 'today' },
     { ...stored, withoutAdx: 'yes' },
     { ...stored, more: 1 },
     null,
@@ -75,12 +81,54 @@ test("the operator's choice needs no measurement and is not stored", () => {
   const dataDir = temporaryFolder();
   const chosenByOperator = { arch: 'x64', env: { OPENSSL_ia32cap: ':~0x0' } };
   assert.deepEqual(findOpensslTuning(dataDir, chosenByOperator), {});
-  storeOpensslTuning(dataDir, {}, chosenByOperator);
+  storeOpensslTuning(dataDir, { tuning: {}, checkedAtMs: null }, chosenByOperator);
   assert.equal(existsSync(join(dataDir, 'openssl.json')), false);
 });
 
 test('a choice that cannot be stored does not end the start', () => {
-  storeOpensslTuning(join(temporaryFolder(), 'missing'), {}, { arch: 'x64', env: {} });
+  storeOpensslTuning(
+    join(temporaryFolder(), 'missing'),
+    { tuning: {}, checkedAtMs: null },
+    { arch: 'x64', env: {} },
+  );
+});
+
+test('a wrong choice of a busy moment is corrected by the measurement in the background', async () => {
+  const dataDir = temporaryFolder();
+  const here = { arch: 'x64', env: {} };
+  storeOpensslTuning(dataDir, { tuning: {}, checkedAtMs: null }, here);
+  const measured: string[] = [];
+  const recheck = (nowMs: number, withoutAdxUs: number | null) =>
+    recheckOpensslTuning(dataDir, {
+      nowMs,
+      surroundings: here,
+      measure: async () => {
+        measured.push(`day ${nowMs / DAY_MS}`);
+        return withoutAdxUs === null ? null : { withAdxUs: 500, withoutAdxUs };
+      },
+    });
+  assert.equal(await recheck(1 * DAY_MS, null), false, 'a failed measurement changes nothing');
+  assert.deepEqual(findOpensslTuning(dataDir, here), {});
+  assert.equal(await recheck(1 * DAY_MS, 350), true);
+  assert.deepEqual(findOpensslTuning(dataDir, here), WITHOUT_ADX);
+  assert.equal(await recheck(30 * DAY_MS, 700), false, 'it is not old yet');
+  assert.equal(await recheck(31 * DAY_MS, 700), true);
+  assert.deepEqual(findOpensslTuning(dataDir, here), {});
+  assert.equal(await recheck(-70 * DAY_MS, 350), true, 'the clock was wrong before');
+  assert.deepEqual(measured, ['day 1', 'day 1', 'day 31', 'day -70']);
+});
+
+test('two disturbed rounds of five do not decide', () => {
+  const quiet = { withAdxUs: 500, withoutAdxUs: 350 };
+  const disturbed = { withAdxUs: 500, withoutAdxUs: 2_000 };
+  const rounds = [disturbed, quiet, disturbed, quiet, quiet];
+  assert.deepEqual(chosen(medianOf(rounds)), WITHOUT_ADX);
+});
+
+test('the background measures both implementations in processes of their own', async () => {
+  const times = await measureInTurns(process.env);
+  assert.ok(times !== null && times.withAdxUs > 0 && times.withoutAdxUs! > 0);
+  assert.equal(await measureInTurns({ ...process.env, NODE_OPTIONS: '--no-such-option' }), null);
 });
 
 test('signatures are the same either way', () => {

@@ -8,7 +8,10 @@
  * openssl-ia32cap(3)).
  *
  * Workers cannot be forked before. So the data directory keeps the choice in openssl.json, with the processor and the
- * version of OpenSSL that it is for. Another processor or version is measured again.
+ * versions of Node and OpenSSL that it is for. Another processor or version is measured again.
+ *
+ * The first start measures in a hurry, perhaps on a busy machine. So the running service measures again in the
+ * background, several times in turns, and then every 30 days. The next start uses the result.
  */
 import { execFile } from 'node:child_process';
 import { getDiffieHellman } from 'node:crypto';
@@ -17,6 +20,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { moduleFile } from '../../config/module-file.ts';
+import { DAY_MS } from '../../lib/units.ts';
 
 export type OpensslTuning = { readonly OPENSSL_ia32cap?: string };
 
@@ -27,6 +31,9 @@ const WORTH_IT = 0.92;
 const BATCHES = 5;
 const BATCH_SIZE = 6;
 const MEASURE_WITHIN_MS = 2000;
+/** Rounds in the background. Their median ignores two rounds that other programs disturbed. */
+const ROUNDS = 5;
+const MEASURED_AGAIN_AFTER_MS = 30 * DAY_MS;
 /** Prints the time of one exponentiation in its process. */
 const SCRIPT = moduleFile(new URL('./openssl-time.ts', import.meta.url));
 
@@ -34,43 +41,88 @@ type Surroundings = { arch: string; env: NodeJS.ProcessEnv };
 
 const FILE = 'openssl.json';
 
+type StoredTuning = {
+  tuning: OpensslTuning;
+  /** Time of the measurement in the background, or null before the first one. */
+  checkedAtMs: number | null;
+};
+
 /** Returns the choice without measuring, or null when it has to be measured. */
 export function findOpensslTuning(
   dataDir: string,
   surroundings: Surroundings = process,
 ): OpensslTuning | null {
   if (!isMeasured(surroundings)) return {};
+  return readStored(dataDir)?.tuning ?? null;
+}
+
+function readStored(dataDir: string): StoredTuning | null {
   try {
     const stored = JSON.parse(readFileSync(join(dataDir, FILE), 'utf8')) as Record<string, unknown>;
-    const { withoutAdx, ...measuredOn } = stored;
+    const { withoutAdx, checkedAtMs = null, ...measuredOn } = stored;
     if (JSON.stringify(measuredOn) !== JSON.stringify(machine())) return null;
     if (typeof withoutAdx !== 'boolean') return null;
-    return withoutAdx ? WITHOUT_ADX : {};
+    if (checkedAtMs !== null && typeof checkedAtMs !== 'number') return null;
+    return { tuning: withoutAdx ? WITHOUT_ADX : {}, checkedAtMs };
   } catch {
     return null;
   }
 }
 
-/** Stores a measured choice for the next start. Where that fails, the next start measures again. */
+/**
+ * Stores a measured choice for the next start. Where that fails, the next start measures again.
+ * @param checkedAtMs time of a measurement in the background, or null for that of a start
+ */
 export function storeOpensslTuning(
   dataDir: string,
-  tuning: OpensslTuning,
+  { tuning, checkedAtMs }: StoredTuning,
   surroundings: Surroundings = process,
 ): void {
   if (!isMeasured(surroundings)) return;
-  const stored = { ...machine(), withoutAdx: tuning.OPENSSL_ia32cap !== undefined };
+  const withoutAdx = tuning.OPENSSL_ia32cap !== undefined;
+  const checked = checkedAtMs === null ? {} : { checkedAtMs };
   const file = join(dataDir, FILE);
   try {
-    writeFileSync(`${file}.new`, `${JSON.stringify(stored)}\n`, { mode: 0o600 });
+    const text = JSON.stringify({ ...machine(), withoutAdx, ...checked });
+    writeFileSync(`${file}.new`, `${text}\n`, { mode: 0o600 });
     renameSync(`${file}.new`, file);
   } catch {
     // For example a full disk, which the service reports itself.
   }
 }
 
+type Rechecking = {
+  nowMs: number;
+  surroundings?: Surroundings;
+  /** Aborted when the service stops. */
+  signal?: AbortSignal;
+  measure?: typeof measureInTurns;
+};
+
+/**
+ * Measures again when the last measurement in the background is old, or there was none, and stores the choice for the
+ * next start. Runs in processes of its own, so it delays nothing here. A measurement that fails changes nothing.
+ * @returns whether it measured
+ */
+export async function recheckOpensslTuning(
+  dataDir: string,
+  { nowMs, surroundings = process, signal, measure = measureInTurns }: Rechecking,
+): Promise<boolean> {
+  if (!isMeasured(surroundings)) return false;
+  const checkedAtMs = readStored(dataDir)?.checkedAtMs ?? null;
+  // A time in the future is one of a clock that was wrong.
+  const ageMs = checkedAtMs === null ? Infinity : Math.abs(nowMs - checkedAtMs);
+  if (ageMs < MEASURED_AGAIN_AFTER_MS) return false;
+  const times = await measure(surroundings.env, signal);
+  if (times === null) return false;
+  storeOpensslTuning(dataDir, { tuning: chosen(times), checkedAtMs: nowMs }, surroundings);
+  return true;
+}
+
 /** Returns the parts on which the faster implementation depends. */
-function machine(): { processor: string; openssl: string } {
-  return { processor: processor(), openssl: process.versions.openssl };
+function machine(): { processor: string; node: string; openssl: string } {
+  const { node, openssl } = process.versions;
+  return { processor: processor(), node, openssl };
 }
 
 /** Returns the name with family, model and stepping where Linux reports them: virtual machines hide names. */
@@ -102,14 +154,37 @@ export async function measureBoth(env: NodeJS.ProcessEnv): Promise<Times> {
   return { withAdxUs: exponentiationUs(), withoutAdxUs };
 }
 
+/** Measures both in turns, each in a process of its own. Returns null when one of them cannot be measured. */
+export async function measureInTurns(
+  env: NodeJS.ProcessEnv,
+  signal?: AbortSignal,
+): Promise<Times | null> {
+  const rounds: { withAdxUs: number; withoutAdxUs: number }[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const withAdxUs = await elsewhere(env, signal);
+    const withoutAdxUs = await elsewhere({ ...env, ...WITHOUT_ADX }, signal);
+    if (withAdxUs === null || withoutAdxUs === null) return null;
+    rounds.push({ withAdxUs, withoutAdxUs });
+  }
+  return medianOf(rounds);
+}
+
+/** Returns the round with the median ratio: both of its times are of the same moment. */
+export function medianOf<Round extends { withAdxUs: number; withoutAdxUs: number }>(
+  rounds: readonly Round[],
+): Round {
+  const ratio = ({ withAdxUs, withoutAdxUs }: Round): number => withoutAdxUs / withAdxUs;
+  return rounds.toSorted((one, other) => ratio(one) - ratio(other))[Math.floor(rounds.length / 2)]!;
+}
+
 export function chosen({ withAdxUs, withoutAdxUs }: Times): OpensslTuning {
   return withoutAdxUs !== null && withoutAdxUs < withAdxUs * WORTH_IT ? WITHOUT_ADX : {};
 }
 
-async function elsewhere(env: NodeJS.ProcessEnv): Promise<number | null> {
+async function elsewhere(env: NodeJS.ProcessEnv, signal?: AbortSignal): Promise<number | null> {
   const args = [...process.execArgv, SCRIPT];
   try {
-    const options = { env, timeout: MEASURE_WITHIN_MS };
+    const options = { env, signal, timeout: MEASURE_WITHIN_MS };
     const { stdout } = await promisify(execFile)(process.execPath, args, options);
     const us = Number(stdout);
     return us > 0 ? us : null;

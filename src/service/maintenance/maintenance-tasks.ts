@@ -14,6 +14,7 @@ import type { AcmeWatch } from '../../certificates/acme-watch.ts';
 import { type CertificateUse, CertificateWatch } from '../machine/certificate-watch.ts';
 import type { ClockWatch } from '../readiness/clock-watch.ts';
 import type { OperatorEventLog } from '../../operator/operator-event-log.ts';
+import { recheckOpensslTuning } from '../machine/openssl-tuning.ts';
 import { renewHost } from '../machine/own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import { StreamWatch } from '../../events/stream-watch.ts';
@@ -75,7 +76,7 @@ export function maintenanceTasks(context: TaskContext): Task[] {
 }
 
 function nodeTasks(context: TaskContext): Task[] {
-  const { database, config, clock, operatorEvents } = context;
+  const { database, config, clock, operatorEvents, signal } = context;
   const nodes = new NodeWatch(context);
   return [
     {
@@ -108,6 +109,13 @@ function nodeTasks(context: TaskContext): Task[] {
       name: 'storing the host name',
       everyMs: 1 * HOURS,
       run: () => renewHost(database, config),
+    },
+    {
+      name: 'measuring signatures',
+      everyMs: 10 * MINUTES,
+      run: async () => {
+        await recheckOpensslTuning(database.dataDir, { nowMs: systemWorld.now(), signal });
+      },
     },
   ];
 }
