@@ -147,7 +147,7 @@ test('a screen of the dashboard leads to the page about it', async () => {
   await page.getByRole('link', { name: 'Domains' }).click();
   await page.getByRole('heading', { name: 'Domains' }).first().waitFor();
   const link = page.getByRole('link', { name: 'Handbook' });
-  assert.equal(await link.getAttribute('href'), '/docs/domains');
+  await eventually(async () => assert.equal(await link.getAttribute('href'), '/docs/domains'));
   const [handbook] = await Promise.all([page.context().waitForEvent('page'), link.click()]);
   await handbook.getByRole('heading', { name: 'Sending domains', level: 1 }).waitFor();
   await handbook.close();
