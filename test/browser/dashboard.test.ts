@@ -383,7 +383,11 @@ test('a webhook is added with its secret, and a test event is among its deliveri
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await page.getByRole('dialog').getByText('no response').waitFor();
   await page.getByRole('button', { name: 'Close' }).click();
-  await page.getByRole('group', { name: 'Rows' }).getByRole('button').first().click();
+  await page
+    .getByRole('region', { name: 'List of deliveries' })
+    .getByRole('button')
+    .first()
+    .click();
   await page.getByRole('dialog', { name: 'Delivery' }).getByText('"created_at"').waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'More actions' }).click();

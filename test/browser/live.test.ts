@@ -162,13 +162,14 @@ test('two clicks from the overview lead to why a webhook fails, and its deliveri
   await assertGoodInAllThemes(page);
   await page.keyboard.press('Escape');
 
-  const rows = page.getByRole('group', { name: 'Rows' });
+  const rows = page.getByRole('region', { name: 'List of deliveries' });
   await page.getByLabel('Recipient, or id').fill('delivered@simulator.test');
   await page.keyboard.press('Enter');
   await page.getByLabel('Response').selectOption('5xx: server error');
   await rows.getByText('delivered@simulator.test').first().waitFor();
   receiver.behaviour = 200;
-  await rows.getByLabel('Select all shown').check();
+  await rows.getByRole('checkbox').first().check();
+  await page.getByRole('button', { name: 'Select all 2' }).click();
   await assertGoodInAllThemes(page);
   await page.getByRole('button', { name: 'Replay 2' }).click();
   await page.getByRole('status').getByText('2 deliveries are queued.').waitFor();

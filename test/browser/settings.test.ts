@@ -64,7 +64,7 @@ test('a failing webhook is shown, and its failed events are replayed', async () 
   await page.getByRole('button', { name: 'Enable' }).waitFor();
   await page.getByText('The receiver answers 410').waitFor();
   await page.getByLabel('Status').selectOption('Failed');
-  const rows = page.getByRole('group', { name: 'Rows' });
+  const rows = page.getByRole('region', { name: 'List of deliveries' });
   await rows.getByText('delivered@simulator.test').waitFor();
   await rows.getByText('failed').waitFor();
   await assertGood(page);

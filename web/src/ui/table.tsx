@@ -24,11 +24,13 @@ type Props<Row> = {
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   keyOf: (row: Row) => string;
+  /** Marks a row. */
+  isChosen?: (row: Row) => boolean;
 };
 
 /** On a phone a row is two lines: the first column with the state and the actions, and what is left below. */
 const ROW =
-  'border-t border-line hover:bg-hover max-md:flex max-md:flex-wrap max-md:items-center max-md:gap-x-3 max-md:gap-y-0.5 max-md:px-(--page-x) max-md:py-2.5 max-md:first:border-t-0 max-md:after:order-1 max-md:after:w-full';
+  'border-t border-line hover:bg-hover data-chosen:bg-accent-tint max-md:flex max-md:flex-wrap max-md:items-center max-md:gap-x-3 max-md:gap-y-0.5 max-md:px-(--page-x) max-md:py-2.5 max-md:first:border-t-0 max-md:after:order-1 max-md:after:w-full';
 const CELL =
   'px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden';
 const IN_FIRST_LINE = 'max-md:shrink-0';
@@ -43,7 +45,7 @@ function lookOf<Row>({ title, isWide, isNumber, isNarrow, isState }: Column<Row>
   return `${CELL} ${place} ${align} ${isNarrow ? 'w-8' : ''} ${isWide ? 'max-md:hidden' : ''}`;
 }
 
-export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): ReactNode {
+export function Table<Row>({ label, columns: all, rows, keyOf, isChosen }: Props<Row>): ReactNode {
   const columns = all.filter(({ isHidden }) => !isHidden);
   const named = columns.findIndex(({ isNarrow, isState }) => !isNarrow && !isState);
   return (
@@ -75,7 +77,12 @@ export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): Re
         </thead>
         <tbody role="rowgroup" className="max-md:block">
           {rows.map((row) => (
-            <tr key={keyOf(row)} role="row" className={ROW}>
+            <tr
+              key={keyOf(row)}
+              role="row"
+              data-chosen={isChosen?.(row) || undefined}
+              className={ROW}
+            >
               {columns.map((column, index) => (
                 <td
                   key={column.title}

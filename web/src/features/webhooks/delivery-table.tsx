@@ -4,6 +4,7 @@ import type { WebhookDelivery } from '../../../../sdk/src/api.ts';
 import { serverNowMs } from '../../lib/clock.ts';
 import { inWords } from '../../lib/time.ts';
 import { Chip } from '../../ui/chip.tsx';
+import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { firstLine } from './responses.ts';
 import { CodeChip } from './statistics.tsx';
@@ -18,121 +19,78 @@ type Props = {
   isSuspended: boolean;
 };
 
-const CELL = 'h-row px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) text-left';
-const NUMBER = `${CELL} text-right tabular-nums whitespace-nowrap max-md:hidden`;
-
 export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: Props): ReactNode {
-  const isAll = rows.length > 0 && rows.every(({ id }) => selected.has(id));
   const toggle = (id: string): void => {
     const next = new Set(selected);
     if (!next.delete(id)) next.add(id);
     onSelect?.(next);
   };
   return (
-    <div role="group" aria-label="Rows" tabIndex={0} className="relative overflow-x-auto">
-      <table className="w-full text-sm">
-        <thead>
-          <tr className="text-xs text-muted">
-            {onSelect && (
-              <th scope="col" className={`${CELL} w-9`}>
-                <Check
-                  label="Select all shown"
-                  isOn={isAll}
-                  onChange={() => onSelect(isAll ? new Set() : new Set(rows.map(({ id }) => id)))}
-                />
-              </th>
-            )}
-            {['Code', 'Event'].map((title) => (
-              <th key={title} scope="col" className={`${CELL} font-medium`}>
-                {title}
-              </th>
-            ))}
-            <th scope="col" className={`${CELL} font-medium max-md:hidden`}>
-              First line of the response
-            </th>
-            {['Took', 'Attempts'].map((title) => (
-              <th key={title} scope="col" className={`${NUMBER} font-medium`}>
-                {title}
-              </th>
-            ))}
-            <th
-              scope="col"
-              className={`${CELL} text-right font-medium whitespace-nowrap max-sm:hidden`}
-            >
-              Next or ended
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <Row
-              key={row.id}
-              delivery={row}
-              isSelected={selected.has(row.id)}
-              onSelect={onSelect && (() => toggle(row.id))}
-              show={show}
-              isSuspended={isSuspended}
+    <Table
+      label="List of deliveries"
+      rows={rows}
+      keyOf={({ id }) => id}
+      isChosen={({ id }) => selected.has(id)}
+      columns={[
+        {
+          title: 'Choose',
+          isNarrow: true,
+          isHidden: onSelect === null,
+          cell: (row) => (
+            <Check
+              label={`Select ${row.type} ${row.recipient ?? ''}`.trim()}
+              isOn={selected.has(row.id)}
+              onChange={() => toggle(row.id)}
             />
-          ))}
-        </tbody>
-      </table>
+          ),
+        },
+        { title: 'Code', isState: true, cell: (row) => <StateChip delivery={row} /> },
+        { title: 'Event', cell: (row) => <Event delivery={row} show={show} /> },
+        { title: 'First line of the response', isPlain: true, cell: responseOf },
+        {
+          title: 'Took',
+          isNumber: true,
+          cell: ({ last_attempt: last }) => (last === null ? '–' : inWords(last.latency_ms / 1000)),
+        },
+        { title: 'Attempts', isNumber: true, cell: ({ attempts }) => attempts },
+        {
+          title: 'Next or ended',
+          isNumber: true,
+          cell: (row) => <Next delivery={row} isSuspended={isSuspended} />,
+        },
+      ]}
+    />
+  );
+}
+
+function Event(props: { delivery: WebhookDelivery; show: (id: string) => void }): ReactNode {
+  const { id, type, recipient } = props.delivery;
+  return (
+    <div className="md:max-w-64">
+      <button
+        type="button"
+        onClick={() => props.show(id)}
+        className="block max-w-full truncate text-left hover:underline"
+      >
+        {type}
+      </button>
+      <span
+        className="block truncate text-xs font-normal text-muted"
+        title={recipient ?? undefined}
+      >
+        {recipient}
+      </span>
     </div>
   );
 }
 
-function Row(props: {
-  delivery: WebhookDelivery;
-  isSelected: boolean;
-  onSelect: (() => void) | null;
-  show: (id: string) => void;
-  isSuspended: boolean;
-}): ReactNode {
-  const { delivery, isSelected, onSelect, show } = props;
-  const { id, type, recipient, attempts, last_attempt: last } = delivery;
+function responseOf({ last_attempt: last }: WebhookDelivery): ReactNode {
+  if (last === null) return <span className="text-muted">Not tried yet</span>;
+  const line = firstLine(last);
   return (
-    <tr
-      data-chosen={isSelected || undefined}
-      className="border-t border-line hover:bg-hover data-chosen:bg-accent-tint"
-    >
-      {onSelect && (
-        <td className={CELL}>
-          <Check
-            label={`Select ${type} ${recipient ?? ''}`.trim()}
-            isOn={isSelected}
-            onChange={onSelect}
-          />
-        </td>
-      )}
-      <td className={CELL}>
-        <StateChip delivery={delivery} />
-      </td>
-      <td className={`${CELL} max-w-64`}>
-        <button
-          type="button"
-          onClick={() => show(id)}
-          className="block max-w-full truncate text-left hover:underline"
-        >
-          {type}
-        </button>
-        <span className="block truncate text-xs text-muted" title={recipient ?? undefined}>
-          {recipient}
-        </span>
-      </td>
-      <td className={`${CELL} w-2/5 max-w-0 max-md:hidden`}>
-        {last === null ? (
-          <span className="text-muted">Not tried yet</span>
-        ) : (
-          <span className="block truncate font-mono text-xs" title={firstLine(last)}>
-            {firstLine(last) || '–'}
-          </span>
-        )}
-      </td>
-      <td className={NUMBER}>{last === null ? '–' : inWords(last.latency_ms / 1000)}</td>
-      <td className={NUMBER}>{attempts}</td>
-      <td className={`${CELL} text-right tabular-nums whitespace-nowrap max-sm:hidden`}>
-        <Next delivery={delivery} isSuspended={props.isSuspended} />
-      </td>
-    </tr>
+    <span className="line-clamp-1 font-mono text-xs [overflow-wrap:anywhere]" title={line}>
+      {line || '–'}
+    </span>
   );
 }
 
