@@ -45,7 +45,7 @@ import {
   readSubmittedRecipient,
 } from './submitted-message.ts';
 import { AcceptedUnknown } from './store/lost-commits.ts';
-import { DatabaseUnavailable } from '../database/database.ts';
+import { busyReasonOf, DatabaseUnavailable } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-box.ts';
 
 export type SubmissionOptions = {
@@ -274,7 +274,10 @@ export function replyToError(error: unknown): ServerReply | null {
     );
   }
   if (!(error instanceof DatabaseUnavailable)) return null;
-  return unavailable(
-    'The database cannot be reached; nothing was accepted, try again in a moment.',
-  );
+  const busy = busyReasonOf(error);
+  const why =
+    busy === null
+      ? 'The database cannot be reached'
+      : `The database refused the message for now, because ${busy}`;
+  return unavailable(`${why}; nothing was accepted, try again in a moment.`);
 }

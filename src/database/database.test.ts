@@ -4,7 +4,13 @@ import { after, test } from 'node:test';
 import pg from 'pg';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
-import { clientQueries, Database, DatabaseUnavailable, type Queryable } from './database.ts';
+import {
+  busyReasonOf,
+  clientQueries,
+  Database,
+  DatabaseUnavailable,
+  type Queryable,
+} from './database.ts';
 
 const database = await testDatabase();
 const { db } = database;
@@ -91,6 +97,30 @@ test('a lock timeout, a deadlock or a cancellation means that the statement was 
   for (const code of ['40P01', '40001', '53100']) {
     const raise = `do $$ begin raise exception using errcode = '${code}'; end $$`;
     await assertUnavailable(db.query(raise), true);
+  }
+});
+
+test('a server that answers but refuses is not called unreachable', async () => {
+  const reasons: [string, string | null][] = [
+    ['53100', 'it lacks space, memory or connections'],
+    ['53200', 'it lacks space, memory or connections'],
+    ['53300', 'it lacks space, memory or connections'],
+    ['53400', 'it lacks space, memory or connections'],
+    ['40001', 'another change was in progress'],
+    ['40P01', 'another change was in progress'],
+    ['55P03', 'another change was in progress'],
+    ['57014', 'it took too long'],
+    ['57P01', null],
+    ['08006', null],
+    ['40003', null],
+  ];
+  for (const [code, reason] of reasons) {
+    const raise = `do $$ begin raise exception 'no' using errcode = '${code}'; end $$`;
+    const error: unknown = await db.query(raise).catch((one: unknown) => one);
+    assert.ok(error instanceof DatabaseUnavailable, code);
+    assert.equal(busyReasonOf(error), reason, code);
+    const says = reason === null ? 'cannot be reached' : 'refused a statement for now';
+    assert.equal(error.message, `the database ${says}: no`);
   }
 });
 

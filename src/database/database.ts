@@ -447,6 +447,19 @@ export function isLockTimeout(error: unknown): boolean {
   return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
 }
 
+const REFUSED_BECAUSE: readonly (readonly [RegExp, string])[] = [
+  [/^53/, 'it lacks space, memory or connections'],
+  [/^(?:40(?!003)|55P03)/, 'another change was in progress'],
+  [/^(?:25P03|57014)/, 'it took too long'],
+];
+
+/** Returns why a server that answers did not execute a statement for now, as a clause; null when it was not reached. */
+export function busyReasonOf(error: unknown): string | null {
+  if (!(error instanceof DatabaseUnavailable)) return null;
+  const code = sqlStateOf(error) ?? '';
+  return REFUSED_BECAUSE.find(([pattern]) => pattern.test(code))?.[1] ?? null;
+}
+
 export function isReadOnlyError(error: unknown): boolean {
   return sqlStateOf(error) === READ_ONLY_SQLSTATE;
 }
@@ -479,6 +492,8 @@ const READ_TIMEOUT = 'Query read timeout';
 function unavailableError(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
   const isServerUnsuitable = cause instanceof UnsuitableServer;
   const reason = cause.message === READ_TIMEOUT ? 'a statement was not answered' : cause.message;
-  const message = isServerUnsuitable ? cause.message : `the database cannot be reached: ${reason}`;
+  const isBusy = busyReasonOf(new DatabaseUnavailable(reason, { cause })) !== null;
+  const says = isBusy ? 'refused a statement for now' : 'cannot be reached';
+  const message = isServerUnsuitable ? cause.message : `the database ${says}: ${reason}`;
   return new DatabaseUnavailable(message, { cause, isUndone });
 }

@@ -319,10 +319,17 @@ test('an error of a limited endpoint has the state of the limit', async () => {
   assert.equal(response.headers.get('remaining'), '100');
 });
 
+function busy(code: string): DatabaseUnavailable {
+  const cause = Object.assign(new Error('no'), { code });
+  return new DatabaseUnavailable('refused', { cause, isUndone: true });
+}
+
 test('503 says whether something may have been accepted, and has Retry-After', async () => {
   const cases: [Error, RegExp][] = [
     [new Overloaded('the disk is full'), /^Nothing was accepted: the disk is full;/],
-    [new DatabaseUnavailable('no database'), /nothing was accepted/],
+    [new DatabaseUnavailable('no database'), /cannot be reached; nothing was accepted/],
+    [busy('55P03'), /because another change was in progress; nothing was accepted/],
+    [busy('53300'), /because it lacks space, memory or connections; nothing was accepted/],
     [new AcceptedUnknown('lost'), /may have been accepted.*same Idempotency-Key/],
   ];
   for (const [error, sentence] of cases) {

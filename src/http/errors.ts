@@ -20,7 +20,7 @@ import {
 } from '../core/refusals.ts';
 import { rootFormatOf } from './root-format.ts';
 import { AcceptedUnknown } from '../accept/store/lost-commits.ts';
-import { DatabaseUnavailable } from '../database/database.ts';
+import { busyReasonOf, DatabaseUnavailable } from '../database/database.ts';
 import { SecretUnopenable } from '../secrets/secret-box.ts';
 import { MIB } from '../lib/units.ts';
 
@@ -272,13 +272,24 @@ function unavailableMessage(error: Error, request: FastifyRequest): string | nul
     );
   }
   if (!(error instanceof DatabaseUnavailable)) return null;
+  const busy = busyReasonOf(error);
   const changesNothing = request.method === 'GET' || request.method === 'HEAD';
   if (
     changesNothing ||
     (request.caller === null && request.session === null) ||
     request.routeOptions.config.limit === 'sending'
   ) {
-    return 'The database cannot be reached; nothing was accepted or changed, try again in a moment.';
+    const why =
+      busy === null
+        ? 'The database cannot be reached'
+        : `The database refused the request for now, because ${busy}`;
+    return `${why}; nothing was accepted or changed, try again in a moment.`;
+  }
+  if (busy !== null) {
+    return (
+      `The database refused a part of the request for now, because ${busy}. ` +
+      'Check the current state before you repeat the request.'
+    );
   }
   return (
     'The connection to the database was lost: the request may or may not have been executed. ' +
