@@ -97,7 +97,7 @@ test('recipients are listed by their newest email, and found by a part of the ad
   await page.getByLabel('Find an address').fill('olaf@harbour-list.example');
   await page.keyboard.press('Enter');
   await page.getByRole('link', { name: 'olaf@harbour-list.example' }).waitFor();
-  await show.getByRole('link', { name: 'Written to' }).click();
+  await show.getByRole('link', { name: 'Sent to' }).click();
   await page.getByRole('link', { name: 'Show olaf@harbour-list.example' }).click();
   await page.getByRole('heading', { name: 'olaf@harbour-list.example' }).waitFor();
   await page.getByRole('main').getByRole('link', { name: 'Recipients' }).click();

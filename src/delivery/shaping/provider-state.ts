@@ -98,7 +98,7 @@ export function explainProviderWait(
     }
     case 'full': {
       if (forS !== null) {
-        const message = `${name} gets no more messages a minute than configured. The next one may start in ${periodOf(forS)}.`;
+        const message = `${name} has had as many messages in a minute as its settings permit. The next one may start in ${periodOf(forS)}.`;
         return { limit: 'rate', message };
       }
       const message =

@@ -57,7 +57,7 @@ test('a configured message rate makes a provider full, without blaming its serve
     state: 'full',
     limit: 'rate',
     message:
-      'Yahoo gets no more messages a minute than configured. The next one may start in 30 s.',
+      'Yahoo has had as many messages in a minute as its settings permit. The next one may start in 30 s.',
   });
 });
 

@@ -23,7 +23,7 @@ import { Time } from '../../ui/time.tsx';
 
 const ROUTE = '/$project/$environment/recipients';
 const SHOWN = [
-  ['written', 'Written to'],
+  ['written', 'Sent to'],
   ['suppressed', 'Suppressed'],
 ] as const;
 const WHOLE_ADDRESS = /^[^\s"<>@]+@[^\s"<>@]+\.[^\s"<>@]+$/;
