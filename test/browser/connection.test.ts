@@ -54,17 +54,12 @@ const connectionOf = (page: Page) => page.getByRole('status', { name: 'Connectio
 
 /** Records what the page says about its connection, because some of it passes. @returns reads it */
 async function recordConnection(page: Page): Promise<() => Promise<string[]>> {
-  await connectionOf(page).evaluate((element) => {
-    // oxlint-disable-next-line typescript/no-explicit-any
-    const scope = globalThis as any;
-    scope.said = [];
-    const note = (): void => scope.said.push(element.textContent);
-    new scope.MutationObserver(note).observe(element, {
-      childList: true,
-      characterData: true,
-      subtree: true,
-    });
-  });
+  await page.evaluate(`(() => {
+    const line = document.querySelector('[role=status][aria-label=Connection]');
+    globalThis.said = [];
+    const note = () => said.push(line.textContent);
+    new MutationObserver(note).observe(line, { childList: true, subtree: true, characterData: true });
+  })()`);
   return () => page.evaluate<string[]>('said');
 }
 
@@ -99,18 +94,13 @@ test('events that were under way do not end an outage', async () => {
   await goToLive(there.page, `${HOME}/domains`);
   await goToLive(away.page, `${HOME}/domains`);
   const connection = connectionOf(away.page);
-  await away.page.evaluate(`(() => {
-    const line = document.querySelector('[role=status][aria-label=Connection]');
-    globalThis.said = [];
-    const note = () => said.push(line.textContent);
-    new MutationObserver(note).observe(line, { childList: true, subtree: true, characterData: true });
-  })()`);
+  const saidBy = await recordConnection(away.page);
   await away.page.context().setOffline(true);
   await connection.getByText(/^You are offline since/).waitFor();
   // The browser cuts no open connection when its network is switched off, so the event would still arrive.
   await addDomain('under-way.acme.test');
   await there.page.getByText('under-way.acme.test').waitFor();
-  const said = await away.page.evaluate<string[]>('said');
+  const said = await saidBy();
   assert.ok(said.length > 0);
   for (const text of said) assert.match(text, /^You are offline since/);
 });
