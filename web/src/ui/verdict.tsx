@@ -26,10 +26,12 @@ export function Verdict(props: {
     >
       <Tile icon={Icon} tone={tone} />
       <div className="grid min-w-0 grow gap-1">
-        <h2 id={id} className="text-lg font-semibold tracking-[-0.01em] break-words">
+        <h2 id={id} className="text-lg font-semibold tracking-[-0.01em] text-balance break-words">
           {props.title}
         </h2>
-        {children && <div className="max-w-[72ch] space-y-1 break-words">{children}</div>}
+        {children && (
+          <div className="max-w-[72ch] space-y-1 text-pretty break-words">{children}</div>
+        )}
         {action && <div className="mt-2 flex flex-wrap items-center gap-2">{action}</div>}
       </div>
     </section>
