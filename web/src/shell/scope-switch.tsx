@@ -37,6 +37,7 @@ export function ProjectMenu(): ReactNode {
   const { data: session } = useQuery(sessionQuery);
   const { projects = [] } = session ?? {};
   const name = projects.find(({ id }) => id === scope.project)?.name ?? 'Project';
+  const organization = session?.organization.name;
   return (
     <Menu.Root>
       <Menu.Trigger className="flex shrink-0 items-center gap-2.5 rounded-md px-2 py-1.5 text-left hover:bg-hover">
@@ -44,7 +45,9 @@ export function ProjectMenu(): ReactNode {
         <span className="min-w-0 grow">
           <span className="sr-only">Project </span>
           <span className="block truncate text-base leading-tight font-semibold">{name}</span>
-          <span className="block truncate text-xs text-muted">{session?.organization.name}</span>
+          <span aria-hidden={organization === name} className="block truncate text-xs text-muted">
+            {organization === name ? 'Project' : organization}
+          </span>
         </span>
         <ChevronsUpDown size={14} aria-hidden className="shrink-0 text-muted" />
       </Menu.Trigger>
