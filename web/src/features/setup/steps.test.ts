@@ -53,6 +53,8 @@ test('the first live email waits for a domain, and a bounce is no success', () =
   assert.equal(stateOf({ domains }, 'live_email')?.[0], 'todo');
   assert.deepEqual(stateOf({ liveEmail: emailOf('bounced') }, 'live_email'), ['wrong', 'Bounced']);
   assert.deepEqual(stateOf({ liveEmail: emailOf('delivered') }, 'live_email')?.[0], 'done');
+  const canceled = stateOf({ liveEmail: emailOf('canceled') }, 'live_email');
+  assert.deepEqual(canceled, ['todo', 'Not sent yet']);
 });
 
 test('alerts are on when a variable of the service sets them', () => {

@@ -46,6 +46,7 @@ export type Facts = {
   domains: readonly Domain[];
   webhooks: readonly Webhook[];
   testEmail: EmailSummary | undefined;
+  /** One that arrived, or else the newest. */
   liveEmail: EmailSummary | undefined;
 };
 
@@ -199,7 +200,8 @@ function liveEmailStep({ domains, liveEmail }: Facts): Step {
       : REFUSED.has(liveEmail.status)
         ? 'wrong'
         : 'todo';
-    return { ...step, state, summary: wordOf(liveEmail) };
+    const isCanceled = liveEmail.status === 'canceled';
+    return { ...step, state, summary: isCanceled ? 'Not sent yet' : wordOf(liveEmail) };
   }
   const isReady = domains.some(({ status }) => status === 'verified');
   if (isReady) return { ...step, state: 'todo', summary: 'Ready to send' };
