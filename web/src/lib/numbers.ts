@@ -11,6 +11,17 @@ export function recipients(value: number): string {
   return `${value.toLocaleString()} ${value === 1 ? 'recipient' : 'recipients'}`;
 }
 
+const rates = new Intl.NumberFormat(undefined, {
+  style: 'percent',
+  maximumFractionDigits: 1,
+  roundingMode: 'floor',
+});
+
+/** Returns a rate of successes, rounded down: one failure among many is not "100%". */
+export function successRate(successes: number, of: number): string {
+  return of === 0 ? '–' : rates.format(successes / of);
+}
+
 /** "48 KB" */
 export function sizeInWords(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;

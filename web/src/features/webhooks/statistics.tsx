@@ -6,6 +6,7 @@ import { Chip } from '../../ui/chip.tsx';
 import { Figure } from '../../ui/figure.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { successRate } from '../../lib/numbers.ts';
 import { inWords } from '../../lib/time.ts';
 import { codeOf, firstLine } from './responses.ts';
 import { pendingInWords, type Statistics } from './verdict.tsx';
@@ -58,7 +59,7 @@ function Rate(props: { label: string; delivered: number; failed: number }): Reac
     <Figure
       size="small"
       label={label}
-      value={ended === 0 ? '–' : `${Math.floor(share * 1000) / 10} %`}
+      value={successRate(delivered, ended)}
       tone={ended > 0 && share < GOOD_SHARE ? 'bad' : undefined}
     />
   );

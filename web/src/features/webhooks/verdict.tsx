@@ -9,6 +9,7 @@ import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { successRate } from '../../lib/numbers.ts';
 import { dayTime } from '../../lib/time.ts';
 import { useAction } from './use-action.ts';
 import { Time } from '../../ui/time.tsx';
@@ -172,11 +173,13 @@ function Working({ statistics }: { statistics: Statistics | undefined }): ReactN
     );
   }
   const ended = delivered + failed;
-  const percent = ended === 0 ? '' : `${Math.floor((1000 * delivered) / ended) / 10} %`;
   return failed === 0 ? (
     <Verdict tone="good" title="Working: every attempt of the last 24 hours succeeded" />
   ) : (
-    <Verdict tone="wait" title={`Working again: ${percent} of the last 24 hours succeeded`}>
+    <Verdict
+      tone="wait"
+      title={`Working again: ${successRate(delivered, ended)} of the last 24 hours succeeded`}
+    >
       <p>
         {failed.toLocaleString()} {failed === 1 ? 'delivery' : 'deliveries'} failed. Their responses
         are below.
