@@ -179,6 +179,16 @@ test('two clicks from the overview lead to why a webhook fails, and its deliveri
   await page
     .getByRole('heading', { name: 'Working: every attempt of the last 24 hours' })
     .waitFor();
+
+  const before = receiver.ids().length;
+  await page.getByLabel('Status').selectOption('Delivered');
+  await page.getByRole('button', { name: 'Replay all matches…' }).click();
+  const question = page.getByRole('dialog', { name: 'Replay all matches?' });
+  await assertGoodInAllThemes(page);
+  await question.getByRole('button', { name: 'Replay all' }).click();
+  await page.getByRole('status').getByText('Replay: 2 of 2 queued.').waitFor();
+  await receiver.waitForCount(before + 2);
+  assert.deepEqual(receiver.ids().slice(-2).toSorted(), receiver.ids().slice(-4, -2).toSorted());
   await service.request('DELETE', `/v1/webhooks/${body.id}`);
 });
 
