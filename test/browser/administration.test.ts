@@ -101,7 +101,7 @@ test('the audit log names people and objects, is filtered, and is saved as a fil
   assert.match(csv, /^id,created_at,action,object,/);
   assert.match(csv, /deleteDomain,domain,[\w-]+,gone\.test,member/);
   assert.equal(csv.trim().split('\r\n').length, 2);
-  await page.getByText('1 entries were saved.').waitFor();
+  await page.getByText('1 entry was saved.').waitFor();
 
   const address = page.url();
   await page.getByRole('button', { name: 'Clear filters' }).click();

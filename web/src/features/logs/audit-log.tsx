@@ -154,7 +154,8 @@ function Target({ event }: { event: AuditEvent }): ReactNode {
         </Link>
       );
   }
-  if (type === 'account' && words === null) return null;
+  // Who accepted an invitation is the actor; the id of the session says nothing.
+  if ((type === 'account' || action === 'acceptInvitation') && words === null) return null;
   if (words !== null) return <span className="font-medium break-all">{words}</span>;
   return id === null ? null : <span className="font-mono text-xs break-all text-muted">{id}</span>;
 }
@@ -210,6 +211,11 @@ function TargetFilter({ target }: { target: string }): ReactNode {
   );
 }
 
+function savedWords(rows: number, isCut: boolean): string {
+  if (rows === 1) return '1 entry was saved.';
+  return isCut ? `The newest ${rows} entries were saved.` : `${rows} entries were saved.`;
+}
+
 /** Saves what is shown, up to a number of entries. */
 function Save({ query }: { query: AuditQuery }): ReactNode {
   const api = useApi();
@@ -221,8 +227,7 @@ function Save({ query }: { query: AuditQuery }): ReactNode {
     setState({ isRunning: true, text: '' });
     try {
       const { rows, isCut } = await saveAuditLog(api, query, format);
-      const text = isCut ? `The newest ${rows} entries were saved.` : `${rows} entries were saved.`;
-      setState({ isRunning: false, text });
+      setState({ isRunning: false, text: savedWords(rows, isCut) });
     } catch (error) {
       setState({ isRunning: false, text: sentenceOf(error) });
     }

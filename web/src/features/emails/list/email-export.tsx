@@ -74,6 +74,7 @@ function wordsOf(state: State): string {
     case 'reads':
       return `${state.rows.toLocaleString()} emails read.`;
     case 'done':
+      if (state.rows === 1) return '1 email was saved.';
       return `${state.rows.toLocaleString()} emails were saved.`;
     case 'cut':
       return `The newest ${state.rows.toLocaleString()} emails were saved. There are more: narrow the search with after: and before:.`;
