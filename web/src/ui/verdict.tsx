@@ -22,18 +22,25 @@ export function Verdict(props: {
     <section
       aria-labelledby={id}
       data-tone={tone}
-      className={`flex shrink-0 gap-4 rounded-card border border-[color-mix(in_oklab,var(--tone)_22%,var(--color-line))] bg-[color-mix(in_oklab,var(--tone-tint)_38%,var(--color-surface))] p-4 [--page-x:1rem] max-sm:flex-col max-sm:gap-2 ${children || action ? '' : 'items-center max-sm:items-start'}`}
+      className="grid shrink-0 grid-cols-[auto_minmax(0,1fr)] content-start gap-x-4 gap-y-1 rounded-card border border-[color-mix(in_oklab,var(--tone)_22%,var(--color-line))] bg-[color-mix(in_oklab,var(--tone-tint)_38%,var(--color-surface))] p-4 [--page-x:1rem] max-sm:gap-x-3"
     >
-      <Tile icon={Icon} tone={tone} />
-      <div className="grid min-w-0 grow gap-1">
-        <h2 id={id} className="text-lg font-semibold tracking-[-0.01em] text-balance break-words">
-          {props.title}
-        </h2>
-        {children && (
-          <div className="max-w-[72ch] space-y-1 text-pretty break-words">{children}</div>
-        )}
-        {action && <div className="mt-2 flex flex-wrap items-center gap-2">{action}</div>}
+      <div className={children || action ? 'sm:row-span-3' : ''}>
+        <Tile icon={Icon} tone={tone} />
       </div>
+      <h2
+        id={id}
+        className={`text-lg font-semibold tracking-[-0.01em] text-balance break-words max-sm:self-center ${children || action ? '' : 'self-center'}`}
+      >
+        {props.title}
+      </h2>
+      {children && (
+        <div className="max-w-[72ch] space-y-1 text-pretty break-words max-sm:col-span-2">
+          {children}
+        </div>
+      )}
+      {action && (
+        <div className="mt-2 flex flex-wrap items-center gap-2 max-sm:col-span-2">{action}</div>
+      )}
     </section>
   );
 }

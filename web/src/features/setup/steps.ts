@@ -235,7 +235,7 @@ export function progressOf(steps: readonly Step[]): Progress {
   const title =
     next === null
       ? 'Everything is set up. Mail goes out live.'
-      : `${head} Next: ${next.title.toLowerCase() === next.title ? next.title : lowered(next.title)}.`;
+      : `${head} Next: ${next.title.toLowerCase() === next.title ? next.title : lowered(next.title)}`;
   return { done, total: needed.length, title, next, isWrong: wrong !== undefined };
 }
 

@@ -32,7 +32,7 @@ export function StatisticsCard({ statistics }: { statistics: Statistics }): Reac
             />
             <Figure
               size="small"
-              label="Response, 95 %"
+              label="95% respond within"
               value={latencyMs === null ? '–' : inWords(latencyMs / 1000)}
             />
             <Figure size="small" label="Pending" value={pendingInWords(pending)} />
