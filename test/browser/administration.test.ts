@@ -180,6 +180,20 @@ test('TLS and tracking of a domain are set on its page', async () => {
   assert.deepEqual([tls, tracking], ['enforced', { opens: false, clicks: true }]);
 });
 
+test('a domain is shown in its own script, with its name in DNS', async () => {
+  const { body: domain } = await owner.post('/v1/domains', { name: 'bücher.test' });
+  assert.equal(domain.name, 'xn--bcher-kva.test');
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(pathOf('domains'));
+  const list = page.getByRole('region', { name: 'Domains' });
+  await list.getByText('xn--bcher-kva.test').waitFor();
+  await list.getByRole('link', { name: 'bücher.test' }).click();
+  await page.getByRole('heading', { name: 'bücher.test', exact: true }).waitFor();
+  await page.getByText('xn--bcher-kva.test', { exact: true }).first().waitFor();
+  await assertGood(page);
+});
+
 test('settings of the installation are changed where they are shown, and secrets have no value', async () => {
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;

@@ -20,6 +20,7 @@ import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
+import { inOwnScript } from '../../lib/domain-name.ts';
 import { asSentence } from '../../lib/words.ts';
 import { DomainSettings } from './domain-settings.tsx';
 import { DomainVerdict } from './domain-verdict.tsx';
@@ -83,11 +84,14 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
   return (
     <>
       <PageHead
-        title={domain.name}
+        title={inOwnScript(domain.name)}
         crumb={<ToDomains />}
         about={
           <span className="flex flex-wrap items-center gap-x-3">
             <DomainMark {...domain} />
+            {inOwnScript(domain.name) !== domain.name && (
+              <span className="font-mono text-xs">{domain.name}</span>
+            )}
             {domain.checked_at && (
               <span>
                 Checked <Time at={domain.checked_at} />

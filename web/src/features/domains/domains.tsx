@@ -11,6 +11,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { useCreating } from '../../ui/creating.ts';
 import { Dialog } from '../../ui/dialog.tsx';
+import { DomainName } from '../../ui/domain-name.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
 import { Mark } from '../../ui/mark.tsx';
@@ -93,7 +94,7 @@ function DomainTable({
               params={{ ...scope, id }}
               className="link font-medium break-all"
             >
-              {name}
+              <DomainName name={name} />
             </Link>
           ),
         },
