@@ -63,7 +63,7 @@ test('an interrupted import reports it and keeps its stored entries, and the nex
   assert.deepEqual([code, stdout], [1, '']);
   const { error } = JSON.parse(stderr);
   assert.equal(error.code, 'service_unavailable');
-  assert.match(error.message, /was interrupted \(.+\)\. What the service has stored stays; import/);
+  assert.match(error.message, /was interrupted \(.+\)\. Stored entries stay\. Import/);
 
   const again = await run('import', file, '--environment', 'test', '--json');
   const { added, already_there: present } = JSON.parse(again.stdout);

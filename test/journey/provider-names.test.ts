@@ -61,7 +61,7 @@ test('a reply about our reputation slows down the host that sent it, and no othe
     { provider: 'slowhost.test' },
   );
   await journey.attempted(await journey.send({ to: 'jo@evil.test' }));
-  await waitForState('suspended', evil.name);
+  await waitForState('slowed', evil.name);
   const live = await journey.mailServer('patient.test', {}, { provider: 'slowhost.test' });
   await resetsArrive(live, 'patient.test');
 });
@@ -75,7 +75,7 @@ test('a reply of the second mail server of a domain does not count against the f
   const evil = await journey.mailServer('second.test', { phases: { mail: BAD_REPUTATION } });
   dns.set('second.test', 'MX', [`10 ${shared.name}`, `20 ${evil.name}`]);
   await journey.attempted(await journey.send({ to: 'jo@second.test' }));
-  await waitForState('suspended', evil.name);
+  await waitForState('slowed', evil.name);
   shared.set({});
   await resetsArrive(shared, 'shared.test');
 });
