@@ -19,7 +19,7 @@ Runs all checks and tests. With files (paths or parts of paths), runs only the t
   --changed [ref]    run the checks, and the tests near files that changed since the ref (default:
                      since this branch left main)
   --only <step,...>  run only these steps; "check" means all that are not tests
-  --jobs <n>         run n test files at the same time (default: 2 for each core, and up to 3 more
+  --jobs <n>         run n test files at the same time (default: 2 for each core, and up to 2 more
                      for each while cores are idle)
   --list             list the steps, and run none
   --verbose          print the output of all steps, not only of those that fail
@@ -28,11 +28,10 @@ Runs all checks and tests. With files (paths or parts of paths), runs only the t
 
 const JOBS_PER_CORE = 2;
 /**
- * Most tests wait for sockets and other processes, so there are more while cores are idle: fourteen long journeys took
- * a fifth of a core each. More at any time take more CPU time in all: with 3 and 1 spare a run took 5 % more than with
- * 2 and 2, with 4 and none 8 %.
+ * Most tests wait for sockets and other processes, so there are more while cores are idle. More at any time take
+ * more CPU time in all: with 3 and 1 spare a run took 5 % more than with 2 and 2, with 4 and none 8 %.
  */
-const SPARE_JOBS_PER_CORE = 3;
+const SPARE_JOBS_PER_CORE = 2;
 
 process.exitCode = await main(process.argv.slice(2));
 

@@ -138,7 +138,7 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
 }
 
 /** Share of the time of all cores over MEASURE_MS. For less, cores are never idle: tests wait for one another. */
-const IDLE_SHARE = 0.08;
+const IDLE_SHARE = 0.15;
 const MEASURE_MS = 500;
 
 /** @returns true when cores have been idle; false once it is over */
