@@ -25,7 +25,7 @@ const { service } = journey;
 await service.addLiveDomain('other.example');
 
 /** Far below the usual wait. */
-const SOON_MS = 30_000;
+const SOON_MS = 60_000;
 const ADDRESS = '550 5.7.1 Client host [192.0.2.1] blocked using zen.spamhaus.org';
 const DOMAIN = '550 5.7.1 very low reputation of the sending domain';
 const UNCLEAR = '554 5.7.1 Message rejected because of user complaints';
