@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util';
 import { unreleasedNotes, withRelease } from './changelog.ts';
 import { makeDebianPackage } from './package/deb.ts';
 import { makePackageFolder, packFolder } from './package/folder.ts';
+import { packSdk } from './package/sdk.ts';
 
 const USAGE = `Usage: npm run release -- <version> [options]
 
@@ -142,7 +143,7 @@ async function writeArtefacts(version: string, notes: string, hasDeb: boolean): 
   const name = `letterhaus-${version}`;
   const source = join(folder, `${name}.tar.gz`);
   git('archive', '--format=tar.gz', `--prefix=${name}/`, `--output=${source}`, `v${version}`);
-  run('npm', ['pack', '--silent', '--pack-destination', folder], 'sdk');
+  packSdk(folder);
   const made = join(ROOT, 'dist/package');
   rmSync(made, { recursive: true, force: true });
   await makePackageFolder(made);
@@ -189,9 +190,8 @@ function git(...args: string[]): string {
   return run('git', args).trim();
 }
 
-function run(command: string, args: string[], folder = '.'): string {
-  const cwd = join(ROOT, folder);
-  return execFileSync(command, args, { cwd, encoding: 'utf8', maxBuffer: 64 * 1024 ** 2 });
+function run(command: string, args: string[]): string {
+  return execFileSync(command, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 64 * 1024 ** 2 });
 }
 
 function sha256(bytes: Buffer): string {

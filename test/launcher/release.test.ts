@@ -108,6 +108,9 @@ test('a release is one commit, one tag, and artefacts with their checksums', () 
     assert.ok(packed.includes(`package/${path}\n`), path);
   assert.doesNotMatch(packed, /^package\/node_modules\//m, 'its packages are in one bundle');
   assert.doesNotMatch(packed, /^package\/src\/.*(\.test\.|\.ts$)/m, 'built, without tests');
+  const sdk = execFileSync('tar', ['-tzf', join(artefacts, files[4]!)], { encoding: 'utf8' });
+  for (const path of ['dist/index.js', 'dist/index.d.ts', 'README.md', 'LICENSE'])
+    assert.ok(sdk.includes(`package/${path}\n`), path);
   const listed = execFileSync('tar', ['-tzf', join(artefacts, files[2]!)], { encoding: 'utf8' });
   assert.match(listed, /^letterhaus-99\.0\.0\/bin\/letterhaus$/m);
 });

@@ -2,10 +2,11 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { packSdk } from '../../scripts/package/sdk.ts';
 import { startService } from '../support/service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -27,10 +28,10 @@ const folder = await mkdtemp(join(tmpdir(), 'letterhaus-sdk-'));
 after(() => rm(folder, { recursive: true }));
 const installed = join(folder, 'node_modules/@letterhaus/sdk');
 
-test('the package is built from its sources and needs only web standards', async () => {
+test('the package of a release is built from its sources and needs only web standards', async () => {
   await mkdir(installed, { recursive: true });
-  await run(TSC, ['-p', join(ROOT, 'sdk'), '--outDir', join(installed, 'dist')]);
-  await cp(join(ROOT, 'sdk/package.json'), join(installed, 'package.json'));
+  const archive = packSdk(folder);
+  await run('tar', ['-xzf', archive, '-C', installed, '--strip-components=1']);
   const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
   assert.deepEqual([manifest.dependencies, manifest.peerDependencies], [undefined, undefined]);
   const files = await readdir(join(installed, 'dist'));
