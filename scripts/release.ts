@@ -40,6 +40,17 @@ const VERSION_TEXTS = [
     text: (version: string) => `letterhaus-sdk/${version}`,
     count: 1,
   },
+  {
+    path: 'deploy/docker/compose.yml',
+    text: (version: string) => `image: letterhaus:${version.replace(/\.\d+$/, '')}\n`,
+    count: 1,
+  },
+  { path: 'docs/kubernetes.md', text: (version: string) => `letterhaus:${version}`, count: 2 },
+  {
+    path: 'docs/packages.md',
+    text: (version: string) => `letterhaus_${version}_amd64.deb`,
+    count: 1,
+  },
 ];
 
 /** A reason to stop that the user can remove. */

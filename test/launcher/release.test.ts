@@ -84,6 +84,11 @@ test('a release is one commit, one tag, and artefacts with their checksums', () 
   for (const file of ['package.json', 'sdk/package.json', 'package-lock.json']) {
     assert.match(readFileSync(join(clone, file), 'utf8'), /"version": "99\.0\.0"/, file);
   }
+  const compose = readFileSync(join(clone, 'deploy/docker/compose.yml'), 'utf8');
+  assert.match(compose, /^ +image: letterhaus:99\.0$/m);
+  for (const file of ['docs/kubernetes.md', 'docs/packages.md']) {
+    assert.match(readFileSync(join(clone, file), 'utf8'), /letterhaus[:_]99\.0\.0/, file);
+  }
   const artefacts = join(clone, 'dist/release-99.0.0');
   const sums = readFileSync(join(artefacts, 'SHA256SUMS'), 'utf8').trim().split('\n');
   const files = sums.map((line) => line.slice(66));
