@@ -45,6 +45,11 @@ test('the page says when the queue is empty, and mail appears as it is accepted'
   await service.send({ to: 'jo@waiting.test' });
   await rowOf(page, 'simulator').getByText('open').waitFor();
   await page.getByText(/1 recipient queued, 1 due/).waitFor();
+  // A next attempt is never in the past.
+  await service.sql(`update queue set due_at = due_at - interval '5 minutes'`);
+  await page.reload();
+  await rowOf(page, 'simulator').getByText('5 min ago').waitFor();
+  await rowOf(page, 'simulator').getByText('due now').waitFor();
   assert.deepEqual(open.complaints, []);
 });
 

@@ -16,6 +16,7 @@ import { Verdict } from '../../ui/verdict.tsx';
 import { HelpfulChange, useQueueChanges } from './queue-changes.tsx';
 import {
   LimitText,
+  MaybeNext,
   MaybeTime,
   nameOf,
   sourceOf,
@@ -80,7 +81,7 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
           }
         />
         <Figure size="small" label="On hold" value={count(found.held, isEstimate)} />
-        <Figure size="small" label="Next due" value={<MaybeTime at={found.next_due_at} />} />
+        <Figure size="small" label="Next due" value={<MaybeNext at={found.next_due_at} />} />
         <Figure
           size="small"
           label="Connections"

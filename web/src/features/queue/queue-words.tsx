@@ -5,7 +5,7 @@ import type { Queue, QueueProvider } from '../../../../sdk/src/api.ts';
 import { count, recipients } from '../../lib/numbers.ts';
 import { providerName } from '../../lib/providers.ts';
 import { Chip } from '../../ui/chip.tsx';
-import { Time } from '../../ui/time.tsx';
+import { NextTime, Time } from '../../ui/time.tsx';
 import type { Tone } from '../../ui/tone.ts';
 
 export type ProviderRow = Queue['providers'][number];
@@ -68,6 +68,10 @@ export function MaybeTime({ at }: { at: string | null }): ReactNode {
   return at === null ? '–' : <Time at={at} />;
 }
 
+export function MaybeNext({ at }: { at: string | null }): ReactNode {
+  return at === null ? '–' : <NextTime at={at} />;
+}
+
 /** The limit in words, with the setting that it follows from. */
 export function LimitText({ row }: { row: ProviderRow }): ReactNode {
   if (row.limit === null) return null;
@@ -75,7 +79,7 @@ export function LimitText({ row }: { row: ProviderRow }): ReactNode {
   if (name === 'retry' && row.next_due_at !== null) {
     return (
       <>
-        All recipients wait for their next attempt. The first is due <Time at={row.next_due_at} />.
+        All recipients wait for their next attempt: <NextTime at={row.next_due_at} />.
       </>
     );
   }

@@ -14,12 +14,13 @@ import { MoreMenu } from '../../ui/more-menu.tsx';
 import { PageBody, PageColumns, PageHead } from '../../ui/page.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
+import { NextTime, Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { Drops, HelpfulChange, type QueueChanges, useQueueChanges } from './queue-changes.tsx';
 import { QueueProviderView } from './queue-provider.tsx';
 import {
   LimitText,
+  MaybeNext,
   MaybeTime,
   type ProviderRow,
   QueueSummary,
@@ -126,15 +127,8 @@ function QueueVerdict({ queue }: { queue: Queue }): ReactNode {
     >
       <p>
         {recipients(suspended.reduce((sum, { waiting }) => sum + waiting, 0))} wait. Nothing is
-        lost: delivery is tried again
-        {first.state_until ? (
-          <>
-            {' '}
-            <Time at={first.state_until} />.
-          </>
-        ) : (
-          ' when the suspension ends.'
-        )}
+        lost. Next attempt:{' '}
+        {first.state_until ? <NextTime at={first.state_until} /> : 'when the suspension ends'}.
       </p>
     </Verdict>
   );
@@ -165,7 +159,7 @@ function QueueFigures({ queue }: { queue: Queue }): ReactNode {
         }
       />
       <Figure size="small" label="On hold" value={count(held, isEstimate)} />
-      <Figure size="small" label="Next due" value={<MaybeTime at={queue.next_due_at} />} />
+      <Figure size="small" label="Next due" value={<MaybeNext at={queue.next_due_at} />} />
     </Figures>
   );
 }
@@ -263,7 +257,7 @@ function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
     {
       title: 'Next',
       isNumber: true,
-      cell: ({ next_due_at: at }) => <MaybeTime at={at} />,
+      cell: ({ next_due_at: at }) => <MaybeNext at={at} />,
     },
   ];
 }
