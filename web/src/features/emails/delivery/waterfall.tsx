@@ -96,7 +96,11 @@ export function Phases({ attempt }: { attempt: Attempt }): ReactNode {
   return (
     <dl className="space-y-1.5 border-t border-line pt-3" aria-label="Phases of the attempt">
       {bars.map((bar) => (
-        <div key={bar.name} className={ROW} title={MEANINGS[bar.name]}>
+        <div
+          key={bar.name}
+          className={ROW}
+          title={`${MEANINGS[bar.name]}${bar.isCut ? '. The bar is shortened.' : ''}`}
+        >
           <dt className="flex items-center gap-1.5">
             <span aria-hidden className={`size-2 shrink-0 rounded-[2px] ${FILLS[bar.name]}`} />
             {NAMES[bar.name]}
@@ -128,11 +132,15 @@ function Track({ bars }: { bars: readonly Bar[] }): ReactNode {
   );
 }
 
+/** A gap across a bar that is too long for the scale. */
+const CUT =
+  'after:absolute after:inset-y-0 after:left-1/2 after:w-1.5 after:-skew-x-[20deg] after:bg-surface';
+
 function Segment({ bar }: { bar: Bar }): ReactNode {
-  const { name, startPercent, widthPercent } = bar;
+  const { name, startPercent, widthPercent, isCut } = bar;
   return (
     <span
-      className={`absolute inset-y-0 border-r border-surface ${FILLS[name]}`}
+      className={`absolute inset-y-0 border-r border-surface ${FILLS[name]} ${isCut ? CUT : ''}`}
       style={{ left: `${startPercent}%`, width: `${widthPercent}%` }}
     />
   );
