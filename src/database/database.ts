@@ -455,10 +455,11 @@ const REFUSED_BECAUSE: readonly (readonly [RegExp, string])[] = [
 
 /** Returns why a server that answers did not execute a statement for now, as a clause; null when it was not reached. */
 export function busyReasonOf(error: unknown): string | null {
-  if (!(error instanceof DatabaseUnavailable)) return null;
-  const code = sqlStateOf(error) ?? '';
-  return REFUSED_BECAUSE.find(([pattern]) => pattern.test(code))?.[1] ?? null;
+  return error instanceof DatabaseUnavailable ? reasonOf(sqlStateOf(error)) : null;
 }
+
+const reasonOf = (sqlState: string | null): string | null =>
+  REFUSED_BECAUSE.find(([pattern]) => pattern.test(sqlState ?? ''))?.[1] ?? null;
 
 export function isReadOnlyError(error: unknown): boolean {
   return sqlStateOf(error) === READ_ONLY_SQLSTATE;
@@ -492,7 +493,7 @@ const READ_TIMEOUT = 'Query read timeout';
 function unavailableError(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
   const isServerUnsuitable = cause instanceof UnsuitableServer;
   const reason = cause.message === READ_TIMEOUT ? 'a statement was not answered' : cause.message;
-  const isBusy = busyReasonOf(new DatabaseUnavailable(reason, { cause })) !== null;
+  const isBusy = reasonOf(sqlStateOf(cause)) !== null;
   const says = isBusy ? 'refused a statement for now' : 'cannot be reached';
   const message = isServerUnsuitable ? cause.message : `the database ${says}: ${reason}`;
   return new DatabaseUnavailable(message, { cause, isUndone });

@@ -34,7 +34,7 @@ export async function sendFirstMessage(goLive: GoLive): Promise<Step> {
   return followMessage(goLive, { id, to });
 }
 
-/** Prints each stage of the message as it is reached, until the message arrives or fails, or `--wait` is over. */
+/** Prints each stage that the message reaches, until it arrives or fails, or the time of `--wait` has passed. */
 async function followMessage(goLive: GoLive, message: Message): Promise<Step> {
   const { cli, client, options } = goLive;
   const endMs = cli.world.monotonicMs() + options.wait;

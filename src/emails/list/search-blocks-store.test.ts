@@ -166,7 +166,7 @@ test('mail of the last minute has no block yet, and is found', async () => {
   assert.deepEqual(await found(sender, ids, { words: ['company-15'] }), [15]);
 });
 
-test('a word is compared as it is, with characters that patterns and JSON have', async () => {
+test('a search takes each character of a word literally, also those that patterns and JSON reserve', async () => {
   const sender = await newSender(db);
   const subjects = ['100% off', '100 off', 'a_b', 'a-b', 'a\\b', '"}]'];
   const ids = Array.from(subjects, newId);

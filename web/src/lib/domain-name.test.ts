@@ -6,19 +6,19 @@ import { inOwnScript } from './domain-name.ts';
 
 const shown = (domain: string) => inOwnScript(domainToASCII(domain));
 
-test('a domain of one script is shown in it', () => {
+test('the dashboard shows a domain of one script in that script', () => {
   for (const domain of ['bücher.example', 'mail.例え.jp', '한국.kr', 'пример.рф', 'παράδειγμα.ελ'])
     assert.equal(shown(domain), domain);
   assert.equal(shown('acme.example'), 'acme.example');
 });
 
-test('a domain that imitates another stays as it is in DNS', () => {
+test('the dashboard shows a domain that imitates another by its name in DNS', () => {
   // "apple" in Cyrillic letters, and "paypal" with one of them.
   for (const domain of ['аррӏе.com', 'pаypal.com', 'αβγ.com'])
     assert.equal(shown(domain), domainToASCII(domain));
 });
 
-test('what is no A-label stays', () => {
+test('the dashboard changes no label that is not an A-label', () => {
   const slash = `xn--acme.com${String.fromCodePoint(0x2044)}x`;
   for (const domain of ['xn--', 'xn--a-b-c-', 'xn--99999999.example', slash, '', '.'])
     assert.equal(inOwnScript(domain), domain);

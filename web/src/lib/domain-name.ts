@@ -8,7 +8,7 @@
  */
 import { toASCII, toUnicode } from 'punycode/punycode.es6.js';
 
-/** No punctuation, some of which looks like a dot or a slash. */
+/** Letters, marks, digits and hyphens. Other characters may look like a dot or a slash. */
 const OF_LETTERS = /^[\p{L}\p{M}\p{Nd}-]+$/u;
 
 // Marks, which are inherited, would change a Latin letter into one that hardly differs.

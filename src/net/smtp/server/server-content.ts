@@ -163,7 +163,7 @@ export class SmtpContentReader {
       if (hasDot && end === at + 1) {
         return { kind: 'end', content: output.takeUntil(at), remainder: bytes.subarray(end + 2) };
       }
-      if (hasDot) output.skip(at);
+      if (hasDot) output.removeDot(at);
       this.#addLineOctets(end - at - (hasDot ? 1 : 0));
       this.#isMidLine = false;
       this.#lineOctets = 0;
@@ -177,7 +177,7 @@ export class SmtpContentReader {
       return output.takeUntil(at);
     }
     const hasDot = !this.#isMidLine && bytes[at] === DOT;
-    if (hasDot) output.skip(at);
+    if (hasDot) output.removeDot(at);
     const cut = bytes.at(-1) === CR ? bytes.length - 1 : bytes.length;
     this.#addLineOctets(cut - at - (hasDot ? 1 : 0));
     this.#isMidLine = true;
@@ -208,14 +208,15 @@ class DotRemover {
   readonly #bytes: Buffer;
   #copy: Buffer | null = null;
   #copied = 0;
-  /** Everything before this offset was copied or skipped. */
+  /** Everything before this offset was copied or removed. */
   #from = 0;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
   }
 
-  skip(at: number): void {
+  /** Leaves out the stuffed dot at this offset (RFC 5321 §4.5.2). */
+  removeDot(at: number): void {
     this.#copy ??= Buffer.allocUnsafe(this.#bytes.length);
     this.#copied += this.#bytes.copy(this.#copy, this.#copied, this.#from, at);
     this.#from = at + 1;
