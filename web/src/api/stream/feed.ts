@@ -17,7 +17,7 @@ import { takeEvents } from './event-stream.ts';
  * that it shows again.
  */
 export type NewEvents = { events: readonly StreamEvent[]; isGapless: boolean };
-type Subscriber = { onNews: (news: NewEvents) => void; onLive: (isLive: boolean) => void };
+type Subscriber = { onNews: (news: NewEvents) => void; onLive?: (isLive: boolean) => void };
 
 /** The service sends a heartbeat every 15 s. */
 const SILENT_MAX_MS = 40_000;
@@ -66,7 +66,7 @@ export class EventFeed {
   /** @returns ends the subscription */
   subscribe(subscriber: Subscriber): () => void {
     this.#subscribers.add(subscriber);
-    subscriber.onLive(this.#isLive);
+    subscriber.onLive?.(this.#isLive);
     return () => this.#subscribers.delete(subscriber);
   }
 
@@ -163,7 +163,7 @@ export class EventFeed {
 
   #setLive(isLive: boolean): void {
     this.#isLive = isLive;
-    for (const { onLive } of this.#subscribers) onLive(isLive);
+    for (const { onLive } of this.#subscribers) onLive?.(isLive);
   }
 }
 

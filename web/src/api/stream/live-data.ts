@@ -64,7 +64,6 @@ export function useLiveData(): void {
     const end = followEvents(
       { project, environment },
       {
-        onLive: () => {},
         onNews: (news) => {
           figures.add(WITHOUT_EVENTS);
           objects.add(news);
