@@ -88,8 +88,7 @@ test('a list that is open while a burst arrives has every email, and counts them
   const heightOf = (rows: number) =>
     eventually(async () => assert.equal((await list.boundingBox())?.height, rows * ROW_PX));
   await list.getByText('Before').first().waitFor();
-  await page.mouse.move(600, 400);
-  await page.mouse.wheel(0, 1_000);
+  await scrollDown(page);
   await heightOf(61);
   const newRows = page.getByRole('button', { name: / new$/ });
 
@@ -112,6 +111,15 @@ test('a list that is open while a burst arrives has every email, and counts them
   await last.getByText('canceled').waitFor();
   assert.deepEqual(open.complaints, []);
 });
+
+/** Scrolls the list of emails by some rows, and returns when the page has heard of it. */
+async function scrollDown(page: Page): Promise<void> {
+  await page.evaluate(`new Promise((done) => {
+    const frame = document.querySelector('ul[aria-label="Emails"]').parentElement;
+    frame.addEventListener('scroll', () => done(), { once: true });
+    frame.scrollTop = 1_000;
+  })`);
+}
 
 const numbered = (name: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${name} ${index + 1}`);
@@ -136,6 +144,27 @@ test('a page whose session ends keeps what was typed below a form to sign in', a
   assert.equal(await search.inputValue(), '"typed and not yet searched');
   await service.send({ to: 'delivered@simulator.test', subject: 'After signing in again' });
   await page.getByText('After signing in again').waitFor();
+});
+
+test('a scrolled list keeps its place when new emails arrive during an outage', async () => {
+  await sendMany('Read', 60);
+  await using open = await takePage(browser, service, { cookies: signedIn(service, owner) });
+  const { page } = open;
+  await goToLive(page, `${HOME}/emails`);
+  const list = page.getByRole('list', { name: 'Emails' });
+  await list.getByText('Read 60').waitFor();
+  await scrollDown(page);
+  const row = list.getByText('Read 30', { exact: true });
+  await row.scrollIntoViewIfNeeded();
+  const place = await row.boundingBox();
+
+  await page.context().setOffline(true);
+  await page.getByText('You are offline since').waitFor();
+  await sendMany('Meanwhile', 300);
+  await page.context().setOffline(false);
+  await page.getByRole('button', { name: '300 new' }).waitFor();
+  // The line that says so moves everything while it is there.
+  await eventually(async () => assert.deepEqual(await row.boundingBox(), place));
 });
 
 test('two clicks from the overview lead to why a webhook fails, and its deliveries are replayed', async () => {

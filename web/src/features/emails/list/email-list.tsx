@@ -54,7 +54,8 @@ export function EmailList({ place, q, openId }: ListProps): ReactNode {
         key={q}
         {...{ rows, place, openId, q, isBehind, catchUp, trim }}
         onEnd={() => {
-          if (emails.hasNextPage && !emails.isFetchingNextPage) void emails.fetchNextPage();
+          // It would cancel a read of the pages that are shown.
+          if (emails.hasNextPage && !emails.isFetching) void emails.fetchNextPage();
         }}
         isLoading={emails.isFetchingNextPage}
       />

@@ -80,12 +80,22 @@ function inPages(rows: readonly EmailSummary[], end: EmailPage): EmailPage[] {
   });
 }
 
-/** Returns the first pages; the others are read again when somebody scrolls to them. */
+/** Returns what was read from the beginning of the list as one page, which ends where the shown one did. */
+export function asFirst(read: readonly EmailPage[], shown: EmailPage): EmailPage {
+  const rows = read.flatMap(({ data }) => data);
+  const until = nextAfter(shown);
+  if (until === undefined) return { ...read.at(-1)!, data: rows };
+  const data = rows.filter(({ id }) => id >= until);
+  return { object: 'list', data, has_more: true, scanned_until: until };
+}
+
+/** Returns the rows of that many pages; the others are read again when somebody scrolls to them. */
 export function firstPages(pages: readonly EmailPage[], count: number): EmailPage[] {
-  const kept = pages.slice(0, count);
-  const last = kept.at(-1);
-  if (last === undefined || kept.length === pages.length) return kept;
-  return [...kept.slice(0, -1), { ...last, has_more: true, scanned_until: null }];
+  const rows = pages.flatMap(({ data }) => data);
+  const end = pages.at(-1);
+  if (end === undefined || rows.length <= count * PAGE) return [...pages];
+  const more: EmailPage = { object: 'list', data: [], has_more: true, scanned_until: null };
+  return inPages(rows.slice(0, count * PAGE), more);
 }
 
 /** The rows up to the one that was the newest when reading began. @param newest null: all are shown */

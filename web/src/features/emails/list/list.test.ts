@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import {
+  asFirst,
   type EmailPage,
   firstPages,
   nextAfter,
@@ -43,6 +44,17 @@ const ofRows = (data: EmailSummary[], hasMore = true): EmailPage => ({
   data,
   has_more: hasMore,
   scanned_until: null,
+});
+
+test('a first page that is read again has all new emails before it, and ends where it did', () => {
+  const read = [ofRows(rows(230, 50)), ofRows(rows(180, 100))];
+  const first = asFirst(read, ofRows(rows(150, 50)));
+  assert.deepEqual(idsOf([first]), idsOf([ofRows(rows(230, 130))]));
+  assert.equal(nextAfter(first), idOf(101));
+  const searched = asFirst(read, { ...ofRows(rows(150, 3)), scanned_until: idOf(120) });
+  assert.deepEqual([searched.data.at(-1)!.id, nextAfter(searched)], [idOf(120), idOf(120)]);
+  const whole = asFirst([ofRows(rows(12, 12), false)], ofRows(rows(9, 9), false));
+  assert.deepEqual([whole.data.length, nextAfter(whole)], [12, undefined]);
 });
 
 test('a list that has grown long forgets its last pages, and reads them again from there', () => {

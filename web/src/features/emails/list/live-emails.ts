@@ -1,6 +1,7 @@
 /**
  * Keeps the emails of a list current by the event stream: an event causes a refresh of its part of the list. One
- * refresh runs at a time, and events that arrive meanwhile wait for the next one.
+ * refresh runs at a time, and events that arrive meanwhile wait for the next one. A list that is read again as a whole,
+ * as after an outage, keeps its rows below the new ones.
  */
 import {
   type InfiniteData,
@@ -13,6 +14,7 @@ import type { StreamEvent } from '../../../../../sdk/src/api.ts';
 import { type NewEvents, useEvents } from '../../../api/live.ts';
 import { type Api, useApi } from '../../../api/scope.ts';
 import {
+  asFirst,
   type EmailPage,
   firstPages,
   nextAfter,
@@ -36,16 +38,7 @@ export function useLiveEmails(q: string) {
   const api = useApi();
   const cache = useQueryClient();
   const queryKey = [...api.key, 'emails', q];
-  const emails = useInfiniteQuery({
-    queryKey,
-    queryFn: ({ pageParam, signal }) =>
-      api.call('listEmails', { query: { q, limit: PAGE, after: pageParam }, signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: nextAfter,
-    // The event stream reports changes.
-    refetchOnWindowFocus: false,
-    refetchOnReconnect: false,
-  });
+  const emails = useShownEmails(q, queryKey);
   const [searchBehind, setSearchBehind] = useState<string | null>(null);
   const isBehind = searchBehind === q;
   const waiting = useRef({ touched: new Set<string>(), isAll: false, isBusy: false });
@@ -106,6 +99,42 @@ export function useLiveEmails(q: string) {
   return { emails, isBehind, catchUp, trim };
 }
 
+/** The emails that match, page by page. */
+function useShownEmails(q: string, queryKey: readonly unknown[]) {
+  const api = useApi();
+  const cache = useQueryClient();
+  return useInfiniteQuery({
+    queryKey,
+    queryFn: async ({ pageParam: after, signal }) => {
+      const shown = after === undefined ? cache.getQueryData<Cached>(queryKey) : undefined;
+      const again = shown?.pages[0]
+        ? await readAgain(api, { q, first: shown.pages[0], signal })
+        : null;
+      return again ?? (await api.call('listEmails', { query: { q, limit: PAGE, after }, signal }));
+    },
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: nextAfter,
+    // A pause would end after events have changed the pages that it reads again.
+    networkMode: 'always',
+    // The event stream reports changes.
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  });
+}
+
+/**
+ * Returns the first page with all new emails before it, so that the pages below begin where they did; null when there
+ * are more new ones than it reads.
+ */
+async function readAgain(
+  api: Api,
+  { q, first, signal }: { q: string; first: EmailPage; signal: AbortSignal },
+): Promise<EmailPage | null> {
+  const part = { after: undefined, until: nextAfter(first) ?? '' };
+  const read = await readPart(api, q, part, signal);
+  return read && asFirst(read, first);
+}
+
 /** Resolves when no request for the list is under way. */
 function untilRead(cache: QueryClient, queryKey: readonly unknown[]): Promise<void> {
   const isIdle = (): boolean => cache.getQueryState(queryKey)?.fetchStatus !== 'fetching';
@@ -120,12 +149,17 @@ function untilRead(cache: QueryClient, queryKey: readonly unknown[]): Promise<vo
 }
 
 /** Returns the pages of a part; null when it is longer than FILL_PAGES_MAX. */
-async function readPart(api: Api, q: string, { after, until }: Part): Promise<EmailPage[] | null> {
+async function readPart(
+  api: Api,
+  q: string,
+  { after, until }: Part,
+  signal?: AbortSignal,
+): Promise<EmailPage[] | null> {
   const pages: EmailPage[] = [];
   let cursor = after;
   while (pages.length < FILL_PAGES_MAX) {
     const limit = pages.length === 0 ? PAGE : FILL_PAGE;
-    const page = await api.call('listEmails', { query: { q, limit, after: cursor } });
+    const page = await api.call('listEmails', { query: { q, limit, after: cursor }, signal });
     pages.push(page);
     cursor = nextAfter(page);
     if (cursor === undefined || cursor <= until) return pages;
