@@ -427,6 +427,20 @@ test('a preview that comes while its frame is still empty is shown when the fram
   await previewOf(page).getByText('Second').waitFor();
 });
 
+test('a preview that was typed while the network is away comes by itself when it is back', async () => {
+  const { id } = await make({ name: 'Typed offline', html: '<p>Before</p>' });
+  await using opened = await open(`templates/${id}`);
+  const { page } = opened;
+  await previewOf(page).getByText('Before').waitFor();
+  const subject = page.getByLabel('Subject', { exact: true });
+  await page.context().setOffline(true);
+  await subject.fill('Typed offline');
+  await page.getByText('The preview comes when the service can be reached again.').waitFor();
+  await page.context().setOffline(false);
+  await page.getByText('Subject: Typed offline').waitFor();
+  await hasValue(subject, 'Typed offline');
+});
+
 test('the preview is shown as a phone and in the dark', async () => {
   const html =
     '<style>@media (prefers-color-scheme: dark) { p { color: rgb(9, 8, 7) } }</style><p>Hi';

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { dashboardLayersAreKept } from './dashboard.ts';
 import { holds } from './holds.ts';
 import * as rooms from './rooms.ts';
+import { changesAreSeen, conditionalOperations, VIEWS } from './shared-changes.ts';
 import { CODE, DASHBOARD, readFiles, SOURCE } from './source.ts';
 
 /** Rooms of more than twelve files, with the reason. */
@@ -138,3 +139,37 @@ holds('features of the dashboard do not import one another', DASHBOARD, dashboar
   ],
   ['web/src/lib/a.ts', `import type { b } from '../../../src/core/b.ts';`],
 ]);
+
+holds(
+  'nobody overwrites the change of another unseen',
+  DASHBOARD,
+  changesAreSeen(conditionalOperations()),
+  [
+    [
+      'web/src/features/domains/a.tsx',
+      `await api.call('updateDomain', { path: { id: idOf(domain) }, body });`,
+      'calls updateDomain without If-Match.',
+    ],
+    ['web/src/features/domains/b.tsx', `api.call('updateDomain', { path, body, headers })`],
+    ['web/src/features/domains/c.tsx', `api.call('verifyDomain', { path })`],
+    [
+      'web/src/features/domains/d.tsx',
+      `const headers = { 'if-match': domain.etag };`,
+      'makes If-Match itself; use changeIfSame of web/src/ui/shared-change.tsx.',
+    ],
+    [
+      'web/src/features/domains/e.tsx',
+      `if ((await changeIfSame(etag, change)) === null) return;`,
+      'calls changeIfSame; say in VIEWS what it shows of the other change.',
+    ],
+  ],
+);
+
+test('of the changes on condition, each is one that the rule knows', () => {
+  const operations = conditionalOperations();
+  for (const known of ['updateMember', 'deleteTemplate', 'setReturnPathHost']) {
+    assert.ok(operations.has(known), known);
+  }
+  const paths = new Set(DASHBOARD.map(({ path }) => path));
+  for (const path of Object.keys(VIEWS)) assert.ok(paths.has(path), `${path} is gone from VIEWS`);
+});

@@ -9,7 +9,7 @@ import {
   type ReadId,
   type Row,
 } from './operations.ts';
-import { useApi } from './scope.ts';
+import { type Api, useApi } from './scope.ts';
 
 /** `scanned_until`: how far a search has read, when it stopped before the page was full. */
 type Page<Item> = { data: Item[]; has_more: boolean; scanned_until?: string | null };
@@ -48,6 +48,25 @@ export function useList<Id extends ListId>(id: Id, options: Options<Id> = {}) {
 
 function idOf(row: object): string {
   return String((row as { id?: string }).id);
+}
+
+const FIND_PAGE = 100;
+
+/** Reads a list until a row is found, for objects that cannot be read alone. */
+export async function findInList<Id extends ListId>(
+  api: Api,
+  id: Id,
+  isWanted: (row: Row<Id>) => boolean,
+): Promise<Row<Id> | undefined> {
+  let after: string | undefined;
+  do {
+    const parts = { query: { limit: FIND_PAGE, after }, scope: api.scope };
+    const page = (await callWith(id, parts)) as Page<Row<Id>>;
+    const found = page.data.find(isWanted);
+    if (found !== undefined) return found;
+    after = page.has_more ? idOf(page.data.at(-1) ?? {}) : undefined;
+  } while (after !== undefined);
+  return undefined;
 }
 
 type PathArgument<Id extends ReadId> = [keyof PathValues<Id>] extends [never]

@@ -4,6 +4,17 @@ import { ApiError, type FieldProblem } from '../api/client.ts';
 
 export const FormProblems = createContext<readonly FieldProblem[]>([]);
 
+/** The page itself refuses a field of a form. */
+export class FieldRefusal extends Error {
+  override readonly name = 'FieldRefusal';
+  readonly field: string;
+
+  constructor(field: string, message: string) {
+    super(message);
+    this.field = field;
+  }
+}
+
 /** Returns what is wrong with a field, by its name; entries of a list count as the list. */
 export function useProblemOf(name: string | undefined): string | null {
   const problems = useContext(FormProblems);
@@ -13,11 +24,14 @@ export function useProblemOf(name: string | undefined): string | null {
 
 /** Returns the problems that belong to fields of this form. */
 export function problemsWithFields(form: HTMLFormElement, error: unknown): FieldProblem[] {
-  if (!(error instanceof ApiError)) return [];
+  const details = detailsOf(error);
   const names = [...form.elements].map((element) => element.getAttribute('name') ?? '');
-  return error.details.filter(({ field }) =>
-    names.some((name) => name !== '' && isOf(field, name)),
-  );
+  return details.filter(({ field }) => names.some((name) => name !== '' && isOf(field, name)));
+}
+
+function detailsOf(error: unknown): readonly FieldProblem[] {
+  if (error instanceof FieldRefusal) return [{ field: error.field, message: error.message }];
+  return error instanceof ApiError ? error.details : [];
 }
 
 function isOf(field: string, name: string): boolean {

@@ -18,7 +18,7 @@ export function useLastChange(of: string): ReactNode {
   const may = useMay()('listAuditEvents');
   const { data: last } = useQuery({
     queryKey: [...api.key, '/v1/audit_log', 'last', of],
-    queryFn: () => findLastChange(api, of),
+    queryFn: () => findLastChange(api, { target_id: of }),
     enabled: may,
   });
   if (!last) return null;

@@ -1,106 +1,114 @@
 /**
  * A form for an object that others may change at the same time. It overwrites nothing that its member has not seen:
- * when the object has changed meanwhile, it shows who changed it, and both versions, and keeps what was typed.
+ * when a field of the form has changed meanwhile, it shows who changed it, and both versions, and keeps what was typed.
+ * A field that the member left alone keeps what the other has stored.
  */
 import { type ReactNode, useState } from 'react';
-import { ApiError } from '../api/client.ts';
-import { findLastChange, type LastChange } from '../api/last-change.ts';
+import { type AuditQuery, findLastChange, type LastChange } from '../api/last-change.ts';
 import { useApi } from '../api/scope.ts';
+import { serverNowMs } from '../lib/clock.ts';
 import { ActionForm } from './action-form.tsx';
-import { Table } from './table.tsx';
-import { Time } from './time.tsx';
+import {
+  changeIfSame,
+  Differences,
+  differencesOf,
+  type Fields,
+  GONE,
+  type IfMatch,
+  labelOf,
+  MeanwhileBy,
+  namesOf,
+  wordsFor,
+} from './shared-change.tsx';
 
-type Shared = { id: string; etag: string };
-export type IfMatch = { 'if-match': string };
+type Shared = { etag: string };
 
 /** The values that somebody else has stored, and those that the form would store instead. */
 type Conflict<Object, Body> = { stored: Object; mine: Body; last: LastChange | null };
 
 export function SharedForm<Object extends Shared, Body extends Partial<Object>, Result>(props: {
   action: string;
-  /** As the form shows it. */
   object: Object;
-  /** The words for the fields that the form changes. */
-  labels: Partial<Record<keyof Body & string, string>>;
-  /** The words for a value, where it is not a word itself. */
-  wordsOf?: (value: unknown) => string;
+  /** Its entries in the audit log. */
+  of: AuditQuery;
+  /** Those that the form changes. */
+  fields: Fields<Pick<Object, keyof Object & keyof Body>>;
   bodyOf: (form: FormData) => Body;
   change: (body: Body, headers: IfMatch) => Promise<Result>;
   /** Reads the object again; undefined when it is gone. */
   read: () => Promise<Object | undefined>;
   onDone: (body: Body, result: Result) => Promise<void>;
-  children: ReactNode;
+  /** Gets the object as it was when the form was opened, because the page may read it again meanwhile. */
+  children: (object: Object) => ReactNode;
 }): ReactNode {
-  const { action, object, labels, wordsOf = textOf, bodyOf, change, read, onDone } = props;
+  const { action, fields, bodyOf, change, read, onDone, children } = props;
   const api = useApi();
+  const [seen] = useState(props.object);
+  const [seenAtMs] = useState(serverNowMs);
   const [conflict, setConflict] = useState<Conflict<Object, Body> | null>(null);
   const send = async (form: FormData): Promise<void> => {
     const mine = bodyOf(form);
-    let result: Result;
-    try {
-      result = await change(mine, { 'if-match': (conflict?.stored ?? object).etag });
-    } catch (error) {
-      if (!(error instanceof ApiError && error.code === 'precondition_failed')) throw error;
+    const save = async (known: Object, canRepeat: boolean): Promise<void> => {
+      const body = known === seen ? mine : merged(fields, { mine, seen, known });
+      const saved = await changeIfSame(known.etag, (headers) => change(body, headers));
+      if (saved !== null) return onDone(body, saved.done);
       const stored = await read();
-      if (stored === undefined) throw error;
-      setConflict({ stored, mine, last: await findLastChange(api, stored.id) });
-      return;
-    }
-    await onDone(mine, result);
+      if (stored === undefined) throw new Error(GONE);
+      // The other has changed what this form does not.
+      if (canRepeat && differencesOf(fields, known, stored).length === 0)
+        return save(stored, false);
+      setConflict({ stored, mine, last: await findLastChange(api, props.of) });
+    };
+    await save(conflict?.stored ?? seen, true);
   };
   return (
     <ActionForm action={conflict === null ? action : 'Save mine'} send={send}>
-      {props.children}
-      {conflict !== null && <BothVersions conflict={conflict} labels={labels} wordsOf={wordsOf} />}
+      {children(seen)}
+      {conflict !== null && <BothVersions {...{ conflict, fields, seen, seenAtMs }} />}
     </ActionForm>
   );
 }
 
-function BothVersions<Object, Body>(props: {
-  conflict: Conflict<Object, Body>;
-  labels: Partial<Record<keyof Body & string, string>>;
-  wordsOf: (value: unknown) => string;
-}): ReactNode {
-  const { stored, mine, last } = props.conflict;
-  const rows = Object.entries<string | undefined>(props.labels).flatMap(([name, label = name]) => {
-    const [theirs, own] = [
-      props.wordsOf(valueOf(stored, name)),
-      props.wordsOf(valueOf(mine, name)),
-    ];
-    return theirs === own ? [] : [{ label, theirs, own }];
-  });
-  return (
-    <section role="alert" aria-label="Changed meanwhile" className="space-y-2">
-      <p className="text-sm text-wait">
-        Changed meanwhile{last && ` by ${last.by}`}
-        {last && (
-          <>
-            , <Time at={last.at} />
-          </>
-        )}
-        . {rows.length === 0 ? 'It is what you want to save.' : 'Compare before you save yours.'}
-      </p>
-      {rows.length > 0 && (
-        <Table
-          label="Both versions"
-          rows={rows}
-          keyOf={({ label }) => label}
-          columns={[
-            { title: 'Field', cell: ({ label }) => label },
-            { title: 'Stored now', cell: ({ theirs }) => theirs },
-            { title: 'Yours', cell: ({ own }) => own },
-          ]}
-        />
-      )}
-    </section>
-  );
+/** Returns what is typed, and in fields that the member left alone what the other has stored. */
+function merged<Object extends Shared, Body extends Partial<Object>>(
+  fields: Fields<Pick<Object, keyof Object & keyof Body>>,
+  { mine, seen, known }: { mine: Body; seen: Object; known: Object },
+): Body {
+  const kept = namesOf(fields)
+    .filter((name) => name in mine && isUntouched(fields, { mine, seen, name }))
+    .map((name) => [name, known[name]] as const);
+  return { ...mine, ...Object.fromEntries(kept) };
 }
 
-const valueOf = (object: unknown, name: string): unknown =>
-  (object as Record<string, unknown>)[name];
+function isUntouched<Object, Body extends Partial<Object>>(
+  fields: Fields<Pick<Object, keyof Object & keyof Body>>,
+  { mine, seen, name }: { mine: Body; seen: Object; name: keyof Object & keyof Body & string },
+): boolean {
+  return wordsFor(fields, mine, name) === wordsFor(fields, seen, name);
+}
 
-function textOf(value: unknown): string {
-  if (value == null || value === '') return 'none';
-  if (Array.isArray(value)) return value.map(String).toSorted().join(', ');
-  return typeof value === 'string' ? value : JSON.stringify(value);
+function BothVersions<Object extends Shared, Body extends Partial<Object>>(props: {
+  conflict: Conflict<Object, Body>;
+  fields: Fields<Pick<Object, keyof Object & keyof Body>>;
+  seen: Object;
+  seenAtMs: number;
+}): ReactNode {
+  const { conflict, fields, seen, seenAtMs } = props;
+  const { stored, mine, last } = conflict;
+  const untouched = new Set(
+    namesOf(fields)
+      .filter((name) => name in mine && isUntouched(fields, { mine, seen, name }))
+      .map((name) => labelOf(fields, name)),
+  );
+  const rows = differencesOf(fields, stored, mine).map((row) =>
+    untouched.has(row.label) ? { ...row, after: 'left as it is stored' } : row,
+  );
+  return (
+    <section role="alert" aria-label="Changed meanwhile" className="space-y-2">
+      <MeanwhileBy last={last} seenAtMs={seenAtMs}>
+        {rows.length === 0 ? 'It is what you want to save.' : 'Compare before you save yours.'}
+      </MeanwhileBy>
+      <Differences label="Both versions" titles={['Stored now', 'Yours']} rows={rows} />
+    </section>
+  );
 }

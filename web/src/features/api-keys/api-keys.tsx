@@ -3,12 +3,14 @@ import { useQuery } from '@tanstack/react-query';
 import { KeyRound, Pencil, Plus, RotateCw, Trash2, TriangleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { ApiKey } from '../../../../sdk/src/api.ts';
-import { useList, useReload } from '../../api/list.ts';
+import { findInList, useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
+import { SharedAction } from '../../ui/shared-action.tsx';
+import type { Fields } from '../../ui/shared-change.tsx';
 import { SharedForm } from '../../ui/shared-form.tsx';
 import { Allowed, AllowedScreen, useMay } from '../../ui/allowed.tsx';
-import { forEachChosen, useSelection } from '../../ui/bulk.tsx';
+import { useSelection } from '../../ui/bulk.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
@@ -23,6 +25,7 @@ import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { serverNowMs } from '../../lib/clock.ts';
+import { absoluteTime } from '../../lib/time.ts';
 import { RotateForm } from './rotate-form.tsx';
 
 const PERMISSIONS = [
@@ -296,6 +299,13 @@ function listsIn(form: FormData) {
   };
 }
 
+const FIELDS = {
+  name: 'Name',
+  allowed_networks: 'Used only from networks',
+  allowed_senders: 'Sends only from',
+  allowed_recipients: 'Sends only to',
+} as const;
+
 function ChangeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
@@ -304,23 +314,22 @@ function ChangeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }):
     <SharedForm
       action="Save"
       object={apiKey}
-      labels={{
-        name: 'Name',
-        ...Object.fromEntries(LISTS.map(([name, , label]) => [name, label])),
-      }}
+      of={{ target_id: id }}
+      fields={FIELDS}
       bodyOf={(form) => ({ name: textOf(form, 'name'), ...listsIn(form) })}
       change={(body, headers) => api.call('updateApiKey', { path: { id }, body, headers })}
-      read={async () => {
-        const { data } = await api.call('listApiKeys', { query: { limit: 100 } });
-        return data.find((one) => one.id === id);
-      }}
+      read={() => findInList(api, 'listApiKeys', (one) => one.id === id)}
       onDone={async () => {
         await reload('listApiKeys');
         onDone();
       }}
     >
-      <Field label="Name" name="name" defaultValue={apiKey.name} autoComplete="off" required />
-      <ListFields apiKey={apiKey} />
+      {(object) => (
+        <>
+          <Field label="Name" name="name" defaultValue={object.name} autoComplete="off" required />
+          <ListFields apiKey={object} />
+        </>
+      )}
     </SharedForm>
   );
 }
@@ -375,32 +384,45 @@ function CreateForm(): ReactNode {
   );
 }
 
+/** The fields of a key that somebody can change. */
+const CHANGES: Fields<ApiKey> = {
+  ...FIELDS,
+  permission: 'Permission',
+  domain: 'Domain',
+  expires_at: ['Expires', (at) => (at === null ? 'never' : absoluteTime(at))],
+};
+
 function RevokeForm({ keys, onDone }: { keys: readonly ApiKey[]; onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
-  const revoke = async (): Promise<void> => {
-    try {
-      await forEachChosen(keys, ({ id, etag }) =>
-        api.call('revokeApiKey', { path: { id }, headers: { 'if-match': etag } }),
-      );
-    } finally {
-      await reload('listApiKeys');
-    }
-    onDone();
-  };
   return (
-    <ActionForm action="Revoke" look="danger" send={revoke}>
-      <p>
-        Requests with {keys.length > 1 ? 'these keys' : 'this key'} will be refused. This cannot be
-        undone.
-      </p>
-      <ul className="text-sm">
-        {keys.map(({ id, name, hint }) => (
-          <li key={id}>
-            “{name}” (<code className="font-mono text-xs">{hint}</code>)
-          </li>
-        ))}
-      </ul>
-    </ActionForm>
+    <SharedAction
+      action="Revoke"
+      look="danger"
+      objects={keys}
+      nameOf={({ name }) => name}
+      of={({ id }) => ({ target_id: id })}
+      changes={CHANGES}
+      act={({ id }, headers) => api.call('revokeApiKey', { path: { id }, headers })}
+      read={({ id }) => findInList(api, 'listApiKeys', (one) => one.id === id)}
+      onSome={() => reload('listApiKeys')}
+      onDone={onDone}
+    >
+      {(left) => (
+        <>
+          <p>
+            Requests with {left.length > 1 ? 'these keys' : 'this key'} will be refused. This cannot
+            be undone.
+          </p>
+          <ul className="text-sm">
+            {left.map(({ id, name, hint }) => (
+              <li key={id}>
+                “{name}” (<code className="font-mono text-xs">{hint}</code>)
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </SharedAction>
   );
 }

@@ -16,11 +16,21 @@ const TLS = [
   ['enforced', 'Required, with a valid certificate'],
 ] as const;
 
+const tlsInWords = (tls: Domain['tls']): string => TLS.find(([name]) => name === tls)?.[1] ?? tls;
+
+function tracked({ opens, clicks }: Domain['tracking']): string {
+  return [opens && 'opens', clicks && 'clicks'].filter(Boolean).join(' and ') || 'off';
+}
+
+/** The settings of a domain, for comparisons. */
+export const DOMAIN_FIELDS = {
+  tls: ['TLS', tlsInWords],
+  tracking: ['Tracking', tracked],
+} as const;
+
 export function DomainSettings({ domain }: { domain: Domain }): ReactNode {
   const [isOpen, setOpen] = useState(false);
   const last = useLastChange(domain.id);
-  const { opens, clicks } = domain.tracking;
-  const tracked = [opens && 'opens', clicks && 'clicks'].filter(Boolean).join(' and ');
   return (
     <Card
       title="Settings"
@@ -36,9 +46,9 @@ export function DomainSettings({ domain }: { domain: Domain }): ReactNode {
     >
       <dl className="grid grid-cols-[max-content_minmax(0,1fr)] gap-x-6 gap-y-2 text-sm">
         <dt className="text-muted">TLS</dt>
-        <dd>{TLS.find(([name]) => name === domain.tls)?.[1]}</dd>
+        <dd>{tlsInWords(domain.tls)}</dd>
         <dt className="text-muted">Tracking</dt>
-        <dd className="first-letter:uppercase">{tracked || 'off'}</dd>
+        <dd className="first-letter:uppercase">{tracked(domain.tracking)}</dd>
         <dt className="text-muted">DKIM selector</dt>
         <dd className="font-mono text-xs leading-5 break-all">{domain.dkim.selector}</dd>
       </dl>
@@ -57,7 +67,8 @@ function SettingsForm({ domain, onDone }: { domain: Domain; onDone: () => void }
     <SharedForm
       action="Save"
       object={domain}
-      labels={{ tls: 'TLS', tracking: 'Tracking' }}
+      of={{ target_id: domain.id }}
+      fields={DOMAIN_FIELDS}
       bodyOf={(form) => ({
         tls: form.get('tls') === 'enforced' ? ('enforced' as const) : ('opportunistic' as const),
         tracking: { opens: form.get('opens') !== null, clicks: form.get('clicks') !== null },
@@ -69,22 +80,26 @@ function SettingsForm({ domain, onDone }: { domain: Domain; onDone: () => void }
         onDone();
       }}
     >
-      <Select
-        label="TLS to mail servers"
-        name="tls"
-        options={TLS}
-        chosen={domain.tls}
-        hint="Required: other recipients are retried, and fail when the email expires."
-      />
-      <fieldset className="grid gap-2 text-sm">
-        <legend className="mb-1 font-medium">Tracking</legend>
-        {(['opens', 'clicks'] as const).map((name) => (
-          <label key={name} className="flex items-center gap-2">
-            <input type="checkbox" name={name} defaultChecked={domain.tracking[name]} />
-            <span className="first-letter:uppercase">{name}</span>
-          </label>
-        ))}
-      </fieldset>
+      {(object) => (
+        <>
+          <Select
+            label="TLS to mail servers"
+            name="tls"
+            options={TLS}
+            chosen={object.tls}
+            hint="Required: other recipients are retried, and fail when the email expires."
+          />
+          <fieldset className="grid gap-2 text-sm">
+            <legend className="mb-1 font-medium">Tracking</legend>
+            {(['opens', 'clicks'] as const).map((name) => (
+              <label key={name} className="flex items-center gap-2">
+                <input type="checkbox" name={name} defaultChecked={object.tracking[name]} />
+                <span className="first-letter:uppercase">{name}</span>
+              </label>
+            ))}
+          </fieldset>
+        </>
+      )}
     </SharedForm>
   );
 }

@@ -7,22 +7,24 @@ import type { Domain, DomainRecord } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { saveAs } from '../../api/download.ts';
 import { useApi } from '../../api/scope.ts';
-import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
+import { FieldRefusal } from '../../ui/form-problems.ts';
 import { Mark } from '../../ui/mark.tsx';
 import type { MoreItem } from '../../ui/more-menu.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
+import { SharedAction } from '../../ui/shared-action.tsx';
+import type { IfMatch } from '../../ui/shared-change.tsx';
 import { Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { inOwnScript } from '../../lib/domain-name.ts';
 import { asSentence } from '../../lib/words.ts';
-import { DomainSettings } from './domain-settings.tsx';
+import { DOMAIN_FIELDS, DomainSettings } from './domain-settings.tsx';
 import { DomainVerdict } from './domain-verdict.tsx';
 import { DomainMark } from './domains.tsx';
 import { zoneFileOf } from './zone-file.ts';
@@ -305,18 +307,28 @@ function RemoveForm({ domain }: { domain: Domain }): ReactNode {
   const api = useApi();
   const reload = useReload();
   const navigate = useNavigate();
-  const remove = async (form: FormData): Promise<void> => {
+  const path = { id: domain.id };
+  const remove = async (headers: IfMatch, form: FormData): Promise<void> => {
     if (textOf(form, 'name').trim() !== domain.name)
-      throw new Error(`Type ${domain.name} to confirm.`);
-    const { id, etag } = domain;
-    await api.call('deleteDomain', { path: { id }, headers: { 'if-match': etag } });
-    await navigate({ to: '/$project/$environment/domains', params: api.scope });
-    await reload('listDomains');
+      throw new FieldRefusal('name', `Type ${domain.name} to confirm.`);
+    await api.call('deleteDomain', { path, headers });
   };
   return (
-    <ActionForm action="Remove domain" look="danger" send={remove}>
+    <SharedAction
+      action="Remove domain"
+      look="danger"
+      objects={[domain]}
+      of={({ id }) => ({ target_id: id })}
+      changes={{ ...DOMAIN_FIELDS, dkim: ['DKIM selector', ({ selector }) => selector] }}
+      act={(_, headers, form) => remove(headers, form)}
+      read={() => api.call('getDomain', { path })}
+      onDone={async () => {
+        await navigate({ to: '/$project/$environment/domains', params: api.scope });
+        await reload('listDomains');
+      }}
+    >
       <p>You can no longer send from this domain. Queued emails fail.</p>
       <Field label={`Type ${domain.name} to confirm`} name="name" autoComplete="off" required />
-    </ActionForm>
+    </SharedAction>
   );
 }

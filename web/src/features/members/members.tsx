@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { ShieldUser, UserMinus, UserPlus, Users } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Invitation, InvitationWithLink, Member } from '../../../../sdk/src/api.ts';
-import { useList, useReload } from '../../api/list.ts';
+import { findInList, useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
@@ -14,12 +14,22 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { MoreMenu } from '../../ui/more-menu.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
+import { SharedAction } from '../../ui/shared-action.tsx';
+import { type IfMatch, undoIfSame } from '../../ui/shared-change.tsx';
+import { SharedForm } from '../../ui/shared-form.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
 import { PolicySection } from './policy.tsx';
-import { changeTo, type RightsChange, RightsFields, rightsIn, rightsInWords } from './rights.tsx';
+import {
+  changeInWords,
+  changeTo,
+  type RightsChange,
+  RightsFields,
+  rightsIn,
+  rightsInWords,
+} from './rights.tsx';
 
 type Open =
   | { kind: 'invite' }
@@ -134,23 +144,10 @@ function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode 
         {open?.kind === 'role' && <RoleForm member={open.member} onDone={close} />}
       </Dialog>
       <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this member?">
-        {open?.kind === 'remove' && (
-          <DeleteForm id={open.member.id} operation="removeMember" action="Remove" onDone={close}>
-            {open.member.name} is signed out everywhere and can no longer sign in.
-          </DeleteForm>
-        )}
+        {open?.kind === 'remove' && <RemoveForm member={open.member} onDone={close} />}
       </Dialog>
       <Dialog isOpen={open?.kind === 'withdraw'} onClose={close} title="Withdraw this invitation?">
-        {open?.kind === 'withdraw' && (
-          <DeleteForm
-            id={open.invitation.id}
-            operation="revokeInvitation"
-            action="Withdraw"
-            onDone={close}
-          >
-            The invitation link of {open.invitation.email} stops working.
-          </DeleteForm>
-        )}
+        {open?.kind === 'withdraw' && <WithdrawForm invitation={open.invitation} onDone={close} />}
       </Dialog>
     </>
   );
@@ -226,53 +223,89 @@ function InviteForm(): ReactNode {
   );
 }
 
+/** A role and projects exclude each other, so a change has both or neither. */
+const withRights = (member: Member) => ({ ...member, rights: changeTo(member) });
+
 function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): ReactNode {
   const projects = useQuery(sessionQuery).data?.projects ?? [];
-  const before = rightsInWords(member, projects);
   const offerUndo = useOfferUndo();
   const api = useApi();
   const reload = useReload();
-  const change = async (form: FormData): Promise<void> => {
-    const set = async (body: RightsChange, etag: string): Promise<Member> => {
-      const headers = { 'if-match': etag };
-      const changed = await api.call('updateMember', { path: { id: member.id }, body, headers });
-      await reload('listMembers');
-      return changed;
-    };
-    const changed = await set(rightsIn(form, projects), member.etag);
+  const path = { id: member.id };
+  const set = async (body: RightsChange, headers: IfMatch): Promise<Member> => {
+    const changed = await api.call('updateMember', { path, body, headers });
+    await reload('listMembers');
+    return changed;
+  };
+  const done = (changed: Member, former: RightsChange): void => {
     const after = rightsInWords(changed, projects);
     onDone();
-    if (after === before) return;
-    const undo = async (): Promise<void> => void (await set(changeTo(member), changed.etag));
+    if (after === changeInWords(former, projects)) return;
+    const undo = (): Promise<void> => undoIfSame(changed.etag, (headers) => set(former, headers));
     offerUndo({ text: `${member.name} is now ${after}.`, undo });
   };
   return (
-    <ActionForm action="Change" send={change}>
-      <p>
-        {member.name} is currently {before}.
-      </p>
-      <RightsFields present={member} />
-    </ActionForm>
+    <SharedForm
+      action="Change"
+      object={withRights(member)}
+      of={{ target_id: member.id }}
+      fields={{ rights: ['Role', (rights) => changeInWords(rights, projects)] }}
+      bodyOf={(form: FormData): { rights: RightsChange } => ({ rights: rightsIn(form, projects) })}
+      change={(body, headers) => set(body.rights, headers)}
+      read={async () => {
+        const stored = await findInList(api, 'listMembers', ({ id }) => id === member.id);
+        return stored && withRights(stored);
+      }}
+      onDone={async (_, changed) => done(changed, changeTo(member))}
+    >
+      {(present) => (
+        <>
+          <p>
+            {member.name} is currently {rightsInWords(present, projects)}.
+          </p>
+          <RightsFields present={present} />
+        </>
+      )}
+    </SharedForm>
   );
 }
 
-function DeleteForm(props: {
-  id: string;
-  operation: 'removeMember' | 'revokeInvitation';
-  action: string;
-  onDone: () => void;
-  children: ReactNode;
-}): ReactNode {
+function RemoveForm({ member, onDone }: { member: Member; onDone: () => void }): ReactNode {
+  const projects = useQuery(sessionQuery).data?.projects ?? [];
   const api = useApi();
   const reload = useReload();
-  const remove = async (): Promise<void> => {
-    await api.call(props.operation, { path: { id: props.id } });
-    await reload(props.operation === 'removeMember' ? 'listMembers' : 'listInvitations');
+  return (
+    <SharedAction
+      action="Remove"
+      look="danger"
+      objects={[withRights(member)]}
+      of={({ id }) => ({ target_id: id })}
+      changes={{ rights: ['Role', (rights) => changeInWords(rights, projects)] }}
+      act={({ id }, headers) => api.call('removeMember', { path: { id }, headers })}
+      read={async () => {
+        const stored = await findInList(api, 'listMembers', ({ id }) => id === member.id);
+        return stored && withRights(stored);
+      }}
+      onSome={() => reload('listMembers')}
+      onDone={onDone}
+    >
+      <p>{member.name} is signed out everywhere and can no longer sign in.</p>
+    </SharedAction>
+  );
+}
+
+function WithdrawForm(props: { invitation: Invitation; onDone: () => void }): ReactNode {
+  const { id, email } = props.invitation;
+  const api = useApi();
+  const reload = useReload();
+  const withdraw = async (): Promise<void> => {
+    await api.call('revokeInvitation', { path: { id } });
+    await reload('listInvitations');
     props.onDone();
   };
   return (
-    <ActionForm action={props.action} look="danger" send={remove}>
-      <p>{props.children}</p>
+    <ActionForm action="Withdraw" look="danger" send={withdraw}>
+      <p>The invitation link of {email} stops working.</p>
     </ActionForm>
   );
 }

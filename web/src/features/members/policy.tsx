@@ -3,11 +3,12 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { SignInPolicy } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
-import { ActionForm } from '../../ui/action-form.tsx';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { absoluteTime } from '../../lib/time.ts';
+import { SharedAction } from '../../ui/shared-action.tsx';
 
 const KEY = ['operator', 'sign-in-policy'] as const;
 
@@ -24,21 +25,10 @@ export function PolicySection(): ReactNode {
 }
 
 function State({ policy }: { policy: SignInPolicy }): ReactNode {
-  const cache = useQueryClient();
-  const [isOpen, setOpen] = useState(false);
+  // The policy is read again while the dialog asks about this one.
+  const [asked, setAsked] = useState<SignInPolicy | null>(null);
+  const close = (): void => setAsked(null);
   const { second_factor_required: isRequired, members_without_second_factor: without } = policy;
-  const change = async (): Promise<void> => {
-    const body = { second_factor_required: !isRequired };
-    try {
-      await call('updateSignInPolicy', { body, headers: { 'if-match': policy.etag } });
-    } finally {
-      await cache.invalidateQueries({ queryKey: KEY });
-    }
-    setOpen(false);
-  };
-  const [title, action] = isRequired
-    ? ['Make the second factor optional?', 'Make optional']
-    : ['Require a second factor?', 'Require'];
   return (
     <>
       <Card
@@ -49,7 +39,7 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
             : 'Each member decides whether to have an authenticator app or a passkey.'
         }
         actions={
-          <Button size="small" onClick={() => setOpen(true)}>
+          <Button size="small" onClick={() => setAsked(policy)}>
             {isRequired ? 'Make the second factor optional' : 'Require a second factor'}
           </Button>
         }
@@ -60,15 +50,51 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
           </p>
         )}
       </Card>
-      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title={title}>
-        <ActionForm action={action} look={isRequired ? 'danger' : 'primary'} send={change}>
-          <p>
-            {isRequired
-              ? 'Members may then switch theirs off.'
-              : 'Members without one are signed out, and set it up at their next sign-in.'}
-          </p>
-        </ActionForm>
+      <Dialog
+        isOpen={asked !== null}
+        onClose={close}
+        title={
+          asked?.second_factor_required
+            ? 'Make the second factor optional?'
+            : 'Require a second factor?'
+        }
+      >
+        {asked !== null && <ChangeForm policy={asked} onDone={close} />}
       </Dialog>
     </>
+  );
+}
+
+function ChangeForm({ policy, onDone }: { policy: SignInPolicy; onDone: () => void }): ReactNode {
+  const cache = useQueryClient();
+  const isRequired = policy.second_factor_required;
+  const body = { second_factor_required: !isRequired };
+  return (
+    <SharedAction
+      action={isRequired ? 'Make optional' : 'Require'}
+      look={isRequired ? 'danger' : 'primary'}
+      objects={[policy]}
+      of={() => ({ action: 'updateSignInPolicy' })}
+      changes={{
+        second_factor_required: ['Second factor', (is) => (is ? 'required' : 'optional')],
+        second_factor_required_at: [
+          'Required since',
+          (at) => (at === null ? 'never' : absoluteTime(at)),
+        ],
+      }}
+      act={(_, headers) => call('updateSignInPolicy', { body, headers })}
+      read={() => call('getSignInPolicy')}
+      isDone={(stored) => stored.second_factor_required !== isRequired}
+      onDone={async () => {
+        await cache.invalidateQueries({ queryKey: KEY });
+        onDone();
+      }}
+    >
+      <p>
+        {isRequired
+          ? 'Members may then switch theirs off.'
+          : 'Members without one are signed out, and set it up at their next sign-in.'}
+      </p>
+    </SharedAction>
   );
 }

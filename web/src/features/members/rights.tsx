@@ -44,6 +44,11 @@ export function rightsInWords({ role, projects }: Rights, known: Session['projec
   return projects.map((one) => `${one.role} in ${nameOf(one.id)}`).join(', ');
 }
 
+/** The same of a change, which has no role beside projects. */
+export function changeInWords(change: RightsChange, known: Session['projects']): string {
+  return rightsInWords({ role: 'viewer', ...change }, known);
+}
+
 const fieldOf = (projectId: string) => `project ${projectId}`;
 
 export function rightsIn(form: FormData, known: Session['projects']): RightsChange {

@@ -1,11 +1,13 @@
 /** The forms that change one limit of a project. An empty field restores the default of the installation. */
 import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { ProjectSettingsChange } from '../../../../sdk/src/api.ts';
+import type { ProjectSettings, ProjectSettingsChange } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
-import { ActionForm } from '../../ui/action-form.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
+import { megabytes } from '../../lib/numbers.ts';
+import { inWords } from '../../lib/time.ts';
 import { Select } from '../../ui/select.tsx';
+import { SharedForm } from '../../ui/shared-form.tsx';
 
 export type Category = NonNullable<ProjectSettingsChange['limits']>[number]['category'];
 
@@ -20,34 +22,54 @@ export type Setting =
   | { kind: 'storage'; bytes: number | null }
   | { kind: 'retention'; field: 'content' | 'metadata'; value: string | null };
 
-export function LimitForm({
-  setting,
-  onDone,
-}: {
+/** A limit as it is stored, beside the settings that it is one of. */
+type Stored = ProjectSettings & { limit: Limit | number | string | null };
+type Limit = { max: number; window_s: number };
+
+export function LimitForm(props: {
   setting: Setting;
+  settings: ProjectSettings;
   onDone: () => void;
 }): ReactNode {
-  const change = useChangeSettings();
-  const send = async (form: FormData): Promise<void> => {
-    await change(changeOf(setting, form));
-    onDone();
-  };
+  const { setting, settings, onDone } = props;
+  const api = useApi();
+  const reload = useSettingsChanged();
+  const path = { id: api.scope.project };
+  const stored = (now: ProjectSettings): Stored => ({ ...now, limit: limitIn(setting, now) });
   return (
-    <ActionForm action="Save" send={send}>
-      <Fields setting={setting} />
-      <p className="text-sm text-muted">Leave it empty to use the default of the installation.</p>
-    </ActionForm>
+    <SharedForm
+      action="Save"
+      object={stored(settings)}
+      of={{ target_id: api.scope.project }}
+      fields={{ limit: ['Limit', (limit) => limitInWords(setting, limit)] }}
+      bodyOf={(form: FormData): Pick<Stored, 'limit'> => ({ limit: typedLimit(setting, form) })}
+      change={({ limit }, headers) => {
+        const body = changeOf(setting, limit);
+        return api.call('updateProjectSettings', { path, body, headers });
+      }}
+      read={async () => stored(await api.call('getProjectSettings', { path }))}
+      onDone={async () => {
+        await reload();
+        onDone();
+      }}
+    >
+      {() => (
+        <>
+          <Fields setting={setting} />
+          <p className="text-sm text-muted">
+            Leave it empty to use the default of the installation.
+          </p>
+        </>
+      )}
+    </SharedForm>
   );
 }
 
-/** Changes settings of the present project, and reads again what depends on them. */
-export function useChangeSettings(): (body: ProjectSettingsChange) => Promise<void> {
+/** Reads again what depends on the settings of the present project. */
+export function useSettingsChanged(): () => Promise<void> {
   const api = useApi();
   const cache = useQueryClient();
-  return async (body) => {
-    await api.call('updateProjectSettings', { path: { id: api.scope.project }, body });
-    await cache.invalidateQueries({ queryKey: api.key });
-  };
+  return () => cache.invalidateQueries({ queryKey: api.key });
 }
 
 const WINDOWS = [
@@ -122,23 +144,66 @@ function RateFields({ value }: { value: { max: number; window_s: number } }): Re
 
 const MIB = 1024 * 1024;
 
-function changeOf(setting: Setting, form: FormData): ProjectSettingsChange {
+function typedLimit(setting: Setting, form: FormData): Stored['limit'] {
   const text = (name: string): string => textOf(form, name).trim();
   const number = (name: string): number | null => (text(name) === '' ? null : Number(text(name)));
   switch (setting.kind) {
     case 'rate': {
       const max = number('max');
-      const { category, environment } = setting;
-      const limit = max === null ? null : { max, window_s: Number(text('window_s')) };
-      return { limits: [{ category, environment, limit }] };
+      return max === null ? null : { max, window_s: Number(text('window_s')) };
     }
     case 'domains':
-      return { domains_max: number('domains_max') };
+      return number('domains_max');
     case 'storage': {
-      const megabytes = number('storage_max_bytes');
-      return { storage_max_bytes: megabytes === null ? null : megabytes * MIB };
+      const typed = number('storage_max_bytes');
+      return typed === null ? null : typed * MIB;
     }
     case 'retention':
-      return { [setting.field]: text(setting.field) || null };
+      return text(setting.field) || null;
+  }
+}
+
+/** Only rates say whether they are the default of the installation. */
+function limitIn(setting: Setting, settings: ProjectSettings): Stored['limit'] {
+  switch (setting.kind) {
+    case 'rate': {
+      const { category, environment } = setting;
+      const same = settings.limits.find(
+        (one) => one.category === category && one.environment === environment,
+      );
+      return same?.is_own ? same.limit : null;
+    }
+    case 'domains':
+      return settings.domains_max;
+    case 'storage':
+      return settings.storage.max_bytes;
+    case 'retention':
+      return settings[setting.field];
+  }
+}
+
+function limitInWords(setting: Setting, limit: Stored['limit']): string {
+  if (limit === null) return 'default of the installation';
+  if (typeof limit === 'object') {
+    return `${limit.max.toLocaleString()} in ${inWords(limit.window_s)}`;
+  }
+  if (typeof limit === 'string') return limit;
+  return setting.kind === 'storage' ? megabytes(limit) : limit.toLocaleString();
+}
+
+function changeOf(setting: Setting, limit: Stored['limit']): ProjectSettingsChange {
+  switch (setting.kind) {
+    case 'rate': {
+      const { category, environment } = setting;
+      return {
+        limits: [{ category, environment, limit: typeof limit === 'object' ? limit : null }],
+      };
+    }
+    case 'domains':
+      return { domains_max: typeof limit === 'number' ? limit : null };
+    case 'storage':
+      return { storage_max_bytes: typeof limit === 'number' ? limit : null };
+    case 'retention':
+      return { [setting.field]: limit };
   }
 }

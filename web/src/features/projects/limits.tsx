@@ -59,8 +59,12 @@ export function LimitsCard({ of }: { of: string }): ReactNode {
         onClose={() => setChanged(null)}
         title={`Change the limit: ${changed?.what ?? ''}`}
       >
-        {changed?.setting && (
-          <LimitForm setting={changed.setting} onDone={() => setChanged(null)} />
+        {changed?.setting && settings && (
+          <LimitForm
+            setting={changed.setting}
+            settings={settings}
+            onDone={() => setChanged(null)}
+          />
         )}
       </Dialog>
     </>

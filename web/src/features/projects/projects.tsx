@@ -14,7 +14,9 @@ import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
+import { FieldRefusal } from '../../ui/form-problems.ts';
 import { PageBody, PageHead } from '../../ui/page.tsx';
+import { SharedForm } from '../../ui/shared-form.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { LimitsCard } from './limits.tsx';
@@ -81,12 +83,10 @@ export function ProjectsScreen(): ReactNode {
         <ReputationCard />
       </PageBody>
       <Dialog isOpen={open === 'create'} onClose={close} title="Create a project">
-        <NameForm action="Create" onDone={close} />
+        <CreateForm onDone={close} />
       </Dialog>
       <Dialog isOpen={open !== null && open !== 'create'} onClose={close} title="Rename">
-        {open !== null && open !== 'create' && (
-          <NameForm action="Rename" project={open} onDone={close} />
-        )}
+        {open !== null && open !== 'create' && <RenameForm project={open} onDone={close} />}
       </Dialog>
     </>
   );
@@ -112,37 +112,78 @@ function NameOf({ project: { id, name } }: { project: Project }): ReactNode {
   );
 }
 
-/** @param props.project is renamed; without it a project is created */
-function NameForm(props: { action: string; project?: Project; onDone: () => void }): ReactNode {
-  const { project } = props;
-  const api = useApi();
+/** Reads a name, which the menu of projects needs to tell them apart. */
+function useNameIn(): (form: FormData, own?: string) => { name: string } {
+  const cache = useQueryClient();
+  return (form, own) => {
+    const typed = textOf(form, 'name').trim();
+    const projects = cache.getQueryData(sessionQuery.queryKey)?.projects ?? [];
+    if (projects.some(({ id, name }) => name === typed && id !== own)) {
+      throw new FieldRefusal('name', `There is already a project “${typed}”. Choose another name.`);
+    }
+    return { name: typed };
+  };
+}
+
+function useProjectsChanged(): () => Promise<void> {
   const cache = useQueryClient();
   const reload = useReload();
-  const send = async (form: FormData): Promise<void> => {
-    const body = { name: textOf(form, 'name').trim() };
-    // The menu of projects distinguishes them only by their names.
-    const others = cache.getQueryData(sessionQuery.queryKey)?.projects ?? [];
-    if (others.some(({ id, name }) => name === body.name && id !== project?.id)) {
-      throw new Error(`There is already a project “${body.name}”. Choose another name.`);
-    }
-    const headers = { 'if-match': project?.etag ?? '' };
-    if (project) await api.call('updateProject', { path: { id: project.id }, body, headers });
-    else await api.call('createProject', { body });
+  return async () => {
     // The menu of projects has their names.
     await cache.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
     await reload('listProjects');
-    props.onDone();
+  };
+}
+
+function CreateForm({ onDone }: { onDone: () => void }): ReactNode {
+  const api = useApi();
+  const nameIn = useNameIn();
+  const changed = useProjectsChanged();
+  const create = async (form: FormData): Promise<void> => {
+    await api.call('createProject', { body: nameIn(form) });
+    await changed();
+    onDone();
   };
   return (
-    <ActionForm action={props.action} send={send}>
-      <Field
-        label="Name"
-        name="name"
-        defaultValue={project?.name}
-        maxLength={100}
-        autoComplete="off"
-        required
-      />
+    <ActionForm action="Create" send={create}>
+      <NameField />
     </ActionForm>
+  );
+}
+
+function RenameForm({ project, onDone }: { project: Project; onDone: () => void }): ReactNode {
+  const api = useApi();
+  const nameIn = useNameIn();
+  const changed = useProjectsChanged();
+  const { id } = project;
+  return (
+    <SharedForm
+      action="Rename"
+      object={project}
+      of={{ target_id: id }}
+      fields={{ name: 'Name' }}
+      bodyOf={(form) => nameIn(form, id)}
+      change={(body, headers) => api.call('updateProject', { path: { id }, body, headers })}
+      read={async () => (await api.call('listProjects')).data.find((one) => one.id === id)}
+      onDone={async () => {
+        await changed();
+        onDone();
+      }}
+    >
+      {({ name }) => <NameField name={name} />}
+    </SharedForm>
+  );
+}
+
+function NameField({ name }: { name?: string }): ReactNode {
+  return (
+    <Field
+      label="Name"
+      name="name"
+      defaultValue={name}
+      maxLength={100}
+      autoComplete="off"
+      required
+    />
   );
 }

@@ -1,14 +1,15 @@
 /** The thresholds above which a sending domain raises an alert, and whether its new mail is then put on hold. */
 import { type ReactNode, useState } from 'react';
 import type { ProjectSettings } from '../../../../sdk/src/api.ts';
-import { ActionForm } from '../../ui/action-form.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
-import { useChangeSettings } from './limit-form.tsx';
+import { useApi } from '../../api/scope.ts';
+import { SharedForm } from '../../ui/shared-form.tsx';
+import { useSettingsChanged } from './limit-form.tsx';
 import { useProjectSettings } from './limits.tsx';
 
 /** For owners of the installation. */
@@ -46,38 +47,79 @@ export function ReputationCard(): ReactNode {
         </p>
       ))}
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change the reputation alert">
-        <AlertForm alert={settings.reputation_alert} onDone={() => setOpen(false)} />
+        <AlertForm settings={settings} onDone={() => setOpen(false)} />
       </Dialog>
     </Card>
   );
 }
 
-type AlertRule = ProjectSettings['reputation_alert'];
+/** The parts of the rule, so that each is compared with what somebody else has stored. Null: the default. */
+type Stored = { etag: string; on: boolean; pause: boolean } & {
+  [part in 'bounces' | 'complaints']: string | null;
+} & { min: number | null };
 
-function AlertForm({ alert, onDone }: { alert: AlertRule; onDone: () => void }): ReactNode {
-  const change = useChangeSettings();
-  const send = async (form: FormData): Promise<void> => {
-    const text = (name: string): string | null => textOf(form, name).trim() || null;
-    const min = text('min');
-    await change({
-      reputation_alert: {
-        on: form.get('on') !== null,
-        pause: form.get('pause') !== null,
-        bounces: text('bounces'),
-        complaints: text('complaints'),
-        min: min === null ? null : Number(min),
-      },
-    });
-    onDone();
+const storedIn = ({ etag, reputation_alert: rule }: ProjectSettings): Stored => ({ etag, ...rule });
+
+const onOrOff = (isOn: boolean): string => (isOn ? 'on' : 'off');
+const orDefault = (value: string | number | null): string =>
+  value === null ? 'default of the installation' : String(value);
+
+const FIELDS = {
+  on: ['Alert', onOrOff],
+  bounces: ['Bounces', orDefault],
+  complaints: ['Complaints', orDefault],
+  min: ['Minimum number of recipients', orDefault],
+  pause: ['Hold new mail', onOrOff],
+} as const;
+
+function ruleIn(form: FormData): Omit<Stored, 'etag'> {
+  const text = (name: string): string | null => textOf(form, name).trim() || null;
+  const min = text('min');
+  return {
+    on: form.get('on') !== null,
+    pause: form.get('pause') !== null,
+    bounces: text('bounces'),
+    complaints: text('complaints'),
+    min: min === null ? null : Number(min),
   };
+}
+
+function AlertForm(props: { settings: ProjectSettings; onDone: () => void }): ReactNode {
+  const { settings, onDone } = props;
+  const api = useApi();
+  const reload = useSettingsChanged();
+  const path = { id: api.scope.project };
   return (
-    <ActionForm action="Save" send={send}>
-      <Check name="on" isOn={alert.on} label="Alert when a domain is above a threshold" />
-      <Field label="Bounces" name="bounces" defaultValue={alert.bounces} placeholder="5%" />
+    <SharedForm
+      action="Save"
+      object={storedIn(settings)}
+      of={{ target_id: api.scope.project }}
+      fields={FIELDS}
+      bodyOf={ruleIn}
+      change={(rule, headers) => {
+        const body = { reputation_alert: rule };
+        return api.call('updateProjectSettings', { path, body, headers });
+      }}
+      read={async () => storedIn(await api.call('getProjectSettings', { path }))}
+      onDone={async () => {
+        await reload();
+        onDone();
+      }}
+    >
+      {(rule) => <AlertFields rule={rule} />}
+    </SharedForm>
+  );
+}
+
+function AlertFields({ rule }: { rule: Stored }): ReactNode {
+  return (
+    <>
+      <Check name="on" isOn={rule.on} label="Alert when a domain is above a threshold" />
+      <Field label="Bounces" name="bounces" defaultValue={rule.bounces ?? ''} placeholder="5%" />
       <Field
         label="Complaints"
         name="complaints"
-        defaultValue={alert.complaints}
+        defaultValue={rule.complaints ?? ''}
         placeholder="0.3%"
       />
       <Field
@@ -86,11 +128,11 @@ function AlertForm({ alert, onDone }: { alert: AlertRule; onDone: () => void }):
         type="number"
         min={1}
         max={1_000_000}
-        defaultValue={alert.min}
+        defaultValue={rule.min ?? ''}
       />
-      <Check name="pause" isOn={alert.pause} label="Hold new mail of that domain" />
+      <Check name="pause" isOn={rule.pause} label="Hold new mail of that domain" />
       <p className="text-sm text-muted">An empty field uses the default of the installation.</p>
-    </ActionForm>
+    </>
   );
 }
 

@@ -22,6 +22,7 @@ import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
+import { SuppressionRemoval } from '../../ui/suppression-removal.tsx';
 import { EmailsAndRequests } from './emails-and-requests.tsx';
 import { ProviderCard, SuppressionCard } from './recipient-cards.tsx';
 import { verdictOf } from './verdict-words.ts';
@@ -180,12 +181,11 @@ function RemoveForm(props: {
   onDone: () => void;
 }): ReactNode {
   const { address, suppression, onDone } = props;
-  const { reason, expires_at, etag } = suppression;
+  const { reason, expires_at } = suppression;
   const api = useApi();
   const reload = useReloadRecipient(address);
   const offerUndo = useOfferUndo();
-  const remove = async (): Promise<void> => {
-    await api.call('deleteSuppression', { path: { address }, headers: { 'if-match': etag } });
+  const done = async (): Promise<void> => {
     onDone();
     await reload();
     offerUndo({
@@ -197,12 +197,12 @@ function RemoveForm(props: {
     });
   };
   return (
-    <ActionForm action="Remove suppression" look="danger" send={remove}>
+    <SuppressionRemoval action="Remove suppression" rows={[suppression]} onDone={done}>
       <p>
         <span className="font-mono text-xs break-all">{address}</span> can receive emails again.
         Emails that were refused meanwhile are not sent. Send them again.
       </p>
-    </ActionForm>
+    </SuppressionRemoval>
   );
 }
 

@@ -1,11 +1,7 @@
 /** Settings of the installation as a whole, for its owners. Each is changed where it is shown. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import type {
-  ProviderBlock,
-  RetentionState,
-  ReturnPathHost as StoredHost,
-} from '../../../../sdk/src/api.ts';
+import type { ProviderBlock, RetentionState } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { inWords } from '../../lib/time.ts';
@@ -86,7 +82,6 @@ function ReturnPathHost(): ReactNode {
   const host = useQuery(api.query('getReturnPathHost')).data;
   const last = useLastChange(host?.name ?? '');
   if (host === undefined) return null;
-  const read = async (): Promise<NamedHost> => named(await api.call('getReturnPathHost'));
   const done = async (): Promise<void> => {
     await Promise.all([reload('getReturnPathHost'), reload('listAuditEvents')]);
     setOpen(false);
@@ -111,32 +106,32 @@ function ReturnPathHost(): ReactNode {
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change the host for bounces">
         <SharedForm
           action="Save"
-          object={named(host)}
-          labels={{ name: 'Host' }}
+          object={host}
+          of={{ action: 'setReturnPathHost' }}
+          fields={{ name: 'Host' }}
           bodyOf={(form) => ({ name: textOf(form, 'name') })}
           change={(body, headers) => api.call('setReturnPathHost', { body, headers })}
-          read={read}
+          read={() => api.call('getReturnPathHost')}
           onDone={done}
         >
-          <p>Verified domains have 72 hours to publish the new host.</p>
-          <Field
-            label="Host"
-            name="name"
-            defaultValue={host.name ?? ''}
-            placeholder="mail.example.com"
-            autoComplete="off"
-            required
-          />
+          {({ name }) => (
+            <>
+              <p>Verified domains have 72 hours to publish the new host.</p>
+              <Field
+                label="Host"
+                name="name"
+                defaultValue={name ?? ''}
+                placeholder="mail.example.com"
+                autoComplete="off"
+                required
+              />
+            </>
+          )}
         </SharedForm>
       </Dialog>
     </Card>
   );
 }
-
-type NamedHost = StoredHost & { id: string };
-
-/** The audit log names a change of the host by the new host. */
-const named = (host: StoredHost): NamedHost => ({ ...host, id: host.name ?? '' });
 
 function Retention(): ReactNode {
   const api = useApi();

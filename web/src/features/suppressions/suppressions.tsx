@@ -18,6 +18,7 @@ import { FileField } from '../../ui/file-field.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { RecipientLink } from '../../ui/recipient-link.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
+import { SuppressionRemoval } from '../../ui/suppression-removal.tsx';
 import { SuppressionMark } from '../../ui/suppression-mark.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -188,14 +189,7 @@ function RemoveManyForm(props: { rows: readonly Suppression[]; onDone: () => voi
   const offerUndo = useOfferUndo();
   const api = useApi();
   const reload = useReload();
-  const remove = async (): Promise<void> => {
-    try {
-      await forEachChosen(rows, ({ address, etag }) =>
-        api.call('deleteSuppression', { path: { address }, headers: { 'if-match': etag } }),
-      );
-    } finally {
-      await reload('listSuppressions');
-    }
+  const done = (): void => {
     onDone();
     offerUndo({
       text: `${rows.length} addresses can receive emails again.`,
@@ -208,23 +202,32 @@ function RemoveManyForm(props: { rows: readonly Suppression[]; onDone: () => voi
     });
   };
   return (
-    <ActionForm action={`Remove ${rows.length}`} look="danger" send={remove}>
-      <p>
-        They can receive emails again. Addresses that still do not exist bounce again, which harms
-        your reputation.
-      </p>
-      <ul
-        aria-label="Chosen"
-        tabIndex={0}
-        className="max-h-40 overflow-auto rounded-md border border-line p-2"
-      >
-        {rows.map(({ address }) => (
-          <li key={address} className="font-mono text-xs break-all">
-            {address}
-          </li>
-        ))}
-      </ul>
-    </ActionForm>
+    <SuppressionRemoval
+      action={(count) => `Remove ${count}`}
+      rows={rows}
+      onSome={() => reload('listSuppressions')}
+      onDone={done}
+    >
+      {(left) => (
+        <>
+          <p>
+            They can receive emails again. Addresses that still do not exist bounce again, which
+            harms your reputation.
+          </p>
+          <ul
+            aria-label="Chosen"
+            tabIndex={0}
+            className="max-h-40 overflow-auto rounded-md border border-line p-2"
+          >
+            {left.map(({ address }) => (
+              <li key={address} className="font-mono text-xs break-all">
+                {address}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </SuppressionRemoval>
   );
 }
 
@@ -273,12 +276,11 @@ function AddForm({ onDone }: { onDone: () => void }): ReactNode {
 }
 
 function RemoveForm({ row, onDone }: { row: Suppression; onDone: () => void }): ReactNode {
-  const { address, reason, expires_at, etag } = row;
+  const { address, reason, expires_at } = row;
   const offerUndo = useOfferUndo();
   const api = useApi();
   const reload = useReload();
-  const remove = async (): Promise<void> => {
-    await api.call('deleteSuppression', { path: { address }, headers: { 'if-match': etag } });
+  const done = async (): Promise<void> => {
     await reload('listSuppressions');
     onDone();
     offerUndo({
@@ -290,12 +292,12 @@ function RemoveForm({ row, onDone }: { row: Suppression; onDone: () => void }): 
     });
   };
   return (
-    <ActionForm action="Remove" look="danger" send={remove}>
+    <SuppressionRemoval action="Remove" rows={[row]} onDone={done}>
       <p>
         <span className="font-mono text-xs break-all">{address}</span> can receive emails again. If
         the mailbox still does not exist, another bounce harms your reputation.
       </p>
-    </ActionForm>
+    </SuppressionRemoval>
   );
 }
 

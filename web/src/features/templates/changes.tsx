@@ -1,5 +1,7 @@
 /** Shows the differences between two contents of a template, part by part. */
 import type { ReactNode } from 'react';
+import type { Template } from '../../../../sdk/src/api.ts';
+import { Differences, differencesOf, type Fields } from '../../ui/shared-change.tsx';
 import type { Content } from './draft.ts';
 import { type DiffLine, diffLines } from './line-diff.ts';
 
@@ -29,6 +31,28 @@ export function ContentChanges(props: { before: Content | null; after: Content }
       <Lines lines={lines} name={name} />
     </section>
   ));
+}
+
+const FIELDS: Fields<Template> = {
+  name: 'Name',
+  alias: 'Alias',
+  latest_version: 'Latest version',
+  published_version: 'Published version',
+};
+
+/** All that somebody else has changed in a template. */
+export function TemplateChanges(props: { before: Template; after: Template }): ReactNode {
+  const { before, after } = props;
+  return (
+    <>
+      <Differences
+        label="What has changed"
+        titles={['Before', 'Stored now']}
+        rows={differencesOf(FIELDS, before, after)}
+      />
+      <ContentChanges before={before} after={after} />
+    </>
+  );
 }
 
 const LOOKS: Record<DiffLine['kind'], [sign: string, look: string]> = {

@@ -10,7 +10,9 @@ import { ApiError, type Scope } from '../../api/client.ts';
 import { type Api, apiOf, useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
-import { ContentChanges, hasChanges } from './changes.tsx';
+import { SharedAction } from '../../ui/shared-action.tsx';
+import { changeIfSame, type IfMatch } from '../../ui/shared-change.tsx';
+import { ContentChanges, hasChanges, TemplateChanges } from './changes.tsx';
 
 export function CopyForm({ template }: { template: Template }): ReactNode {
   const { scope } = useApi();
@@ -25,43 +27,98 @@ export function CopyForm({ template }: { template: Template }): ReactNode {
   if (existing.isPending) return <RowsSkeleton rows={3} />;
   if (existing.isError)
     return <Problem error={existing.error} retry={() => void existing.refetch()} />;
-  const old = existing.data;
-  const copy = async (form: FormData): Promise<void> => {
-    const { name, subject, html, text, variables } = template;
-    const content = { subject, html, text, variables };
-    const stored =
-      old === null
-        ? await there.call('createTemplate', { body: { name, alias, ...content } })
-        : await there.call('updateTemplate', {
-            path: { id: old.id },
-            body: content,
-            headers: { 'if-match': old.etag },
-          });
-    const path = { id: stored.id };
-    const publishes = form.get('publish') !== null;
-    setCopied(publishes ? await there.call('publishTemplate', { path, body: {} }) : stored);
-  };
   if (copied !== null) return <Copied copied={copied} scope={there.scope} />;
+  const old = existing.data;
+  const props = { there, template, onCopied: setCopied };
+  if (old === null) return <CreateForm {...props} onTaken={() => existing.refetch()} />;
+  return <ReplaceForm {...props} old={old} />;
+}
+
+type Props = { there: Api; template: Template; onCopied: (copied: Template) => void };
+
+/** @param props.onTaken when somebody else has made a template with this alias meanwhile */
+function CreateForm(props: Props & { onTaken: () => Promise<unknown> }): ReactNode {
+  const { there, template, onCopied, onTaken } = props;
+  const { environment } = there.scope;
+  const copy = async (form: FormData): Promise<void> => {
+    const { name, alias } = template;
+    try {
+      const body = { name, alias, ...contentIn(template) };
+      onCopied(await publishIf(form, there, await there.call('createTemplate', { body })));
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 'conflict') await onTaken();
+      throw error;
+    }
+  };
   return (
     <ActionForm action={`Copy to ${environment}`} send={copy}>
-      <p>
-        {old === null
-          ? `Creates this template in the environment ${environment}.`
-          : `The template “${old.name}” in ${environment} has the same alias. It gets this content as a draft.`}{' '}
-        Unsaved changes are not copied.
-      </p>
-      {old !== null && hasChanges(old, template) && (
-        <div className="max-h-80 space-y-2 overflow-auto">
-          <ContentChanges before={old} after={template} />
-        </div>
-      )}
-      <label className="flex items-center gap-2 text-sm">
-        <input type="checkbox" name="publish" className="size-4 accent-accent" />
-        Publish it there, so that new emails use it
-      </label>
+      <p>Creates this template in the environment {environment}. Unsaved changes are not copied.</p>
+      <PublishToo />
     </ActionForm>
   );
 }
+
+function ReplaceForm({ there, template, onCopied, old }: Props & { old: Template }): ReactNode {
+  const { environment } = there.scope;
+  const path = { id: old.id };
+  const copy = async (headers: IfMatch, form: FormData): Promise<void> => {
+    const body = contentIn(template);
+    const stored = await there.call('updateTemplate', { path, body, headers });
+    onCopied(await publishIf(form, there, stored));
+  };
+  return (
+    <SharedAction
+      action={`Copy to ${environment}`}
+      objects={[old]}
+      of={({ id }) => ({ target_id: id })}
+      changes={(before, after) => <TemplateChanges before={before} after={after} />}
+      act={(_, headers, form) => copy(headers, form)}
+      read={() => there.call('getTemplate', { path })}
+      onDone={() => {}}
+    >
+      {([now = old]) => (
+        <>
+          <p>
+            The template “{now.name}” in {environment} has the same alias. It gets this content as a
+            draft. Unsaved changes are not copied.
+          </p>
+          {hasChanges(now, template) && (
+            <div className="max-h-80 space-y-2 overflow-auto">
+              <ContentChanges before={now} after={template} />
+            </div>
+          )}
+          <PublishToo />
+        </>
+      )}
+    </SharedAction>
+  );
+}
+
+function PublishToo(): ReactNode {
+  return (
+    <label className="flex items-center gap-2 text-sm">
+      <input type="checkbox" name="publish" className="size-4 accent-accent" />
+      Publish it there, so that new emails use it
+    </label>
+  );
+}
+
+/** Publishes what was copied, if that is wanted. It stays a draft when somebody has changed it since. */
+async function publishIf(form: FormData, there: Api, stored: Template): Promise<Template> {
+  if (form.get('publish') === null) return stored;
+  const path = { id: stored.id };
+  const published = await changeIfSame(stored.etag, (headers) =>
+    there.call('publishTemplate', { path, body: {}, headers }),
+  );
+  return published?.done ?? stored;
+}
+
+const contentIn = ({ subject, html, text, variables }: Template) => ({
+  subject,
+  html,
+  text,
+  variables,
+});
 
 async function findByAlias(there: Api, alias: string | null): Promise<Template | null> {
   if (alias === null) return null;

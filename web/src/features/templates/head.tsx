@@ -6,13 +6,15 @@ import { type ReactNode, useState } from 'react';
 import type { Template, TemplateSummary } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
-import { ActionForm } from '../../ui/action-form.tsx';
 import { useMay } from '../../ui/allowed.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import type { MoreItems } from '../../ui/more-menu.tsx';
 import { Crumb, PageHead } from '../../ui/page.tsx';
+import { SharedAction } from '../../ui/shared-action.tsx';
+import { SharedForm } from '../../ui/shared-form.tsx';
+import { TemplateChanges } from './changes.tsx';
 import { CopyForm } from './copy-environment.tsx';
 
 const ROUTE = '/$project/$environment/templates/$id';
@@ -147,16 +149,28 @@ function RenameForm(props: { template: Template; onDone: () => void }): ReactNod
   const { template, onDone } = props;
   const api = useApi();
   const reload = useReload();
-  const rename = async (form: FormData): Promise<void> => {
-    await api.call('updateTemplate', { path: { id: template.id }, body: namesIn(form) });
-    await reload('listTemplates');
-    onDone();
-  };
+  const path = { id: template.id };
   return (
-    <ActionForm action="Save" send={rename}>
-      <TemplateNames template={template} />
-      {template.alias !== null && <p>Requests with the old alias will fail.</p>}
-    </ActionForm>
+    <SharedForm
+      action="Save"
+      object={template}
+      of={{ target_id: template.id }}
+      fields={{ name: 'Name', alias: 'Alias' }}
+      bodyOf={namesIn}
+      change={(body, headers) => api.call('updateTemplate', { path, body, headers })}
+      read={() => api.call('getTemplate', { path })}
+      onDone={async () => {
+        await reload('listTemplates');
+        onDone();
+      }}
+    >
+      {(object) => (
+        <>
+          <TemplateNames template={object} />
+          {object.alias !== null && <p>Requests with the old alias will fail.</p>}
+        </>
+      )}
+    </SharedForm>
   );
 }
 
@@ -164,21 +178,29 @@ function DeleteForm({ template }: { template: Template }): ReactNode {
   const api = useApi();
   const reload = useReload();
   const navigate = useNavigate();
-  const remove = async (): Promise<void> => {
-    const { id, etag } = template;
-    await api.call('deleteTemplate', { path: { id }, headers: { 'if-match': etag } });
+  const path = { id: template.id };
+  const done = async (): Promise<void> => {
     // Unsaved changes are discarded with it.
     const to = { to: '/$project/$environment/templates', params: api.scope } as const;
     await navigate({ ...to, ignoreBlocker: true });
     await reload('listTemplates');
   };
   return (
-    <ActionForm action="Delete template" look="danger" send={remove}>
+    <SharedAction
+      action="Delete template"
+      look="danger"
+      objects={[template]}
+      of={({ id }) => ({ target_id: id })}
+      changes={(before, after) => <TemplateChanges before={before} after={after} />}
+      act={(_, headers) => api.call('deleteTemplate', { path, headers })}
+      read={() => api.call('getTemplate', { path })}
+      onDone={done}
+    >
       <p>
         All versions are deleted. New emails that name this template are refused. Emails already
         accepted are kept. This cannot be undone.
       </p>
-    </ActionForm>
+    </SharedAction>
   );
 }
 

@@ -1,4 +1,5 @@
 /** The preview of a draft while it is typed. The service renders it and stores nothing. */
+import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useState } from 'react';
 import { inScheme } from '../../../../src/mail/html/colour-scheme.ts';
 import type { RenderedTemplate } from '../../../../sdk/src/api.ts';
@@ -29,59 +30,77 @@ export type Preview = {
   problems: readonly FieldProblem[];
   /** The draft has changed since `rendered`. */
   isStale: boolean;
+  /** The service could not be reached, and is asked again. */
+  isWaiting: boolean;
 };
 
-type Result = Omit<Preview, 'isStale'> & {
+type Result = Omit<Preview, 'isStale' | 'isWaiting'> & {
   /** The request that `rendered` answers. */
   renderedOf: string | null;
 };
 
-/** @param request that makes the body, or throws an Error about what was typed */
+/**
+ * A preview that fails in an outage comes by itself when the service can be reached again, as every read does.
+ * @param request that makes the body, or throws an Error about what was typed
+ */
 export function usePreview(id: string, request: () => PreviewRequest): Preview {
-  const { scope } = useApi();
+  const { key, scope } = useApi();
   const [preview, setPreview] = useState<Result>({
     rendered: null,
     problems: [],
     renderedOf: null,
   });
-  const [body, failure] = bodyOf(request);
+  const typed = bodyOf(request);
+  const [asked, failure] = useSettled(typed);
+  const { data, error, failureReason } = useQuery({
+    queryKey: [...key, `preview of ${id}`, asked],
+    queryFn: ({ signal }) => {
+      const options = { scope, body: JSON.parse(asked ?? '') as PreviewRequest, signal };
+      return call('previewTemplate', { path: { id }, ...options });
+    },
+    enabled: asked !== null,
+    staleTime: Infinity,
+    // Each typed text has a preview of its own.
+    gcTime: 0,
+  });
   useEffect(() => {
-    const ended = new AbortController();
-    const render = async (): Promise<void> => {
-      try {
-        if (body === null) throw new Error(failure);
-        const options = { scope, body: JSON.parse(body) as PreviewRequest, signal: ended.signal };
-        const rendered = await call('previewTemplate', { path: { id }, ...options });
-        setPreview({ rendered, problems: [], renderedOf: body });
-      } catch (error) {
-        if (ended.signal.aborted) return;
-        setPreview((last) => ({ ...last, problems: problemsOf(error) }));
-      }
-    };
-    const timer = setTimeout(() => void render(), TYPING_MS);
-    return () => {
-      clearTimeout(timer);
-      ended.abort();
-    };
-  }, [scope, id, body, failure]);
-  return { ...preview, isStale: preview.rendered !== null && preview.renderedOf !== body };
+    if (data) setPreview({ rendered: data, problems: [], renderedOf: asked });
+    else if (error) setPreview((last) => ({ ...last, problems: problemsOf(error) }));
+    else if (failure !== '') {
+      setPreview((last) => ({ ...last, problems: [{ field: '', message: failure }] }));
+    }
+  }, [data, error, asked, failure]);
+  const isStale = preview.rendered !== null && preview.renderedOf !== typed[0];
+  return { ...preview, isStale, isWaiting: failureReason !== null && error === null };
+}
+
+type Typed = [body: string | null, failure: string];
+
+/** Returns what was typed, once the typing pauses. */
+function useSettled([body, failure]: Typed): Typed {
+  const [settled, setSettled] = useState<Typed>([null, '']);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled([body, failure]), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [body, failure]);
+  return settled;
 }
 
 /** Says when the preview is not of the present text. */
 export function PreviewState({ preview }: { preview: Preview }): ReactNode {
-  const { isStale, problems } = preview;
-  const text =
-    problems.length > 0
-      ? 'The preview shows an earlier text, because the current one has problems.'
-      : 'Updating the preview …';
+  const { isStale, isWaiting, problems } = preview;
+  const hasProblems = problems.length > 0;
+  const text = hasProblems
+    ? 'The preview shows an earlier text, because the current one has problems.'
+    : 'Updating the preview …';
   return (
-    <p role="status" className={problems.length > 0 ? 'text-sm text-wait' : 'sr-only'}>
-      {isStale && text}
+    <p role="status" className={hasProblems || isWaiting ? 'text-sm text-wait' : 'sr-only'}>
+      {isWaiting ? 'The preview comes when the service can be reached again.' : isStale && text}
     </p>
   );
 }
 
-function bodyOf(request: () => PreviewRequest): [body: string | null, failure: string] {
+function bodyOf(request: () => PreviewRequest): Typed {
   try {
     return [JSON.stringify(request()), ''];
   } catch (error) {

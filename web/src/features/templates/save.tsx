@@ -2,20 +2,19 @@
  * The buttons that save or publish a template. A change by somebody else is never overwritten unseen: the service
  * refuses a change of a template that differs from the one that was read, and both versions are shown.
  */
-import { useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { Template } from '../../../../sdk/src/api.ts';
-import { ApiError } from '../../api/client.ts';
+import { findLastChange } from '../../api/last-change.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { keyText, useShortcuts } from '../../lib/keys.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { changeIfSame, type IfMatch, MeanwhileBy } from '../../ui/shared-change.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
-import { ContentChanges } from './changes.tsx';
+import { ContentChanges, TemplateChanges } from './changes.tsx';
 import { contentOf, type Draft } from './draft.ts';
-
-const UNSEEN = 'This template was changed meanwhile. Look at it before you publish it.';
 
 type Props = {
   /** As it is stored. */
@@ -37,7 +36,6 @@ export function SaveOrPublish({ template, draft, isChanged, isOutdated, discard 
   useShortcuts([
     { keys: 'mod+s', label: 'Save the template', run: () => isChanged && void start() },
   ]);
-  const isPublished = template.published_version === template.latest_version;
   return (
     <>
       {isChanged ? (
@@ -53,9 +51,7 @@ export function SaveOrPublish({ template, draft, isChanged, isOutdated, discard 
           </Button>
         </>
       ) : (
-        <Button look="primary" disabled={isPublished || isSending} onClick={() => void publish()}>
-          {isPublished ? 'Published' : `Publish version ${template.latest_version}`}
-        </Button>
+        <PublishButton {...{ template, isSending, publish }} />
       )}
       {failure !== '' && (
         <p role="alert" className="w-full text-sm text-bad">
@@ -82,6 +78,50 @@ export function SaveOrPublish({ template, draft, isChanged, isOutdated, discard 
   );
 }
 
+/** Publishes the version that the member sees; when somebody else has changed it, only after showing what. */
+function PublishButton(props: {
+  template: Template;
+  isSending: boolean;
+  publish: () => Promise<Saving>;
+}): ReactNode {
+  const { template, isSending, publish } = props;
+  const [seen, setSeen] = useState<Template | null>(null);
+  const isPublished = template.published_version === template.latest_version;
+  const start = async (): Promise<void> => {
+    const before = seen ?? template;
+    setSeen((await publish()) === 'changed elsewhere' ? before : null);
+  };
+  return (
+    <>
+      <Button look="primary" disabled={isPublished || isSending} onClick={() => void start()}>
+        {isPublished ? 'Published' : `Publish version ${template.latest_version}`}
+      </Button>
+      <Dialog
+        isOpen={seen !== null && !isPublished}
+        onClose={() => setSeen(null)}
+        title="Changed elsewhere"
+      >
+        {seen && (
+          <div className="space-y-3 px-5 pt-1 pb-5">
+            <By template={template}>
+              Lines with − were in the version that you saw, lines with + are stored now.
+            </By>
+            <TemplateChanges before={seen} after={template} />
+            <div className="flex flex-wrap justify-end gap-2">
+              <Button look="primary" disabled={isSending} onClick={() => void start()}>
+                Publish version {template.latest_version} anyway
+              </Button>
+            </div>
+          </div>
+        )}
+      </Dialog>
+    </>
+  );
+}
+
+/** Null: it failed. */
+type Saving = 'saved' | 'changed elsewhere' | null;
+
 /** Changes of the stored template, on condition that it is the one that was read. */
 function useSaving(template: Template, draft: Draft) {
   const api = useApi();
@@ -89,32 +129,36 @@ function useSaving(template: Template, draft: Draft) {
   const reload = useReload();
   const [state, setState] = useState({ isSending: false, failure: '' });
   const path = { id: template.id };
-  const run = async (
-    change: () => Promise<Template>,
-  ): Promise<'saved' | 'changed elsewhere' | null> => {
+  const run = async (change: (headers: IfMatch) => Promise<Template>): Promise<Saving> => {
     setState({ isSending: true, failure: '' });
     try {
-      cache.setQueryData(api.query('getTemplate', { path }).queryKey, await change());
+      const saved = await changeIfSame(template.etag, change);
+      if (saved === null) await reload('getTemplate', path);
+      else cache.setQueryData(api.query('getTemplate', { path }).queryKey, saved.done);
       setState({ isSending: false, failure: '' });
       void reload('listTemplates');
-      return 'saved';
+      return saved === null ? 'changed elsewhere' : 'saved';
     } catch (error) {
-      const isElsewhere = error instanceof ApiError && error.code === 'precondition_failed';
-      if (isElsewhere) await reload('getTemplate', path);
-      setState({ isSending: false, failure: isElsewhere ? '' : sentenceOf(error) });
-      return isElsewhere ? 'changed elsewhere' : null;
+      setState({ isSending: false, failure: sentenceOf(error) });
+      return null;
     }
   };
-  const headers = { 'if-match': template.etag };
   return {
     ...state,
     save: () =>
-      run(async () => api.call('updateTemplate', { path, headers, body: contentOf(draft) })),
-    publish: async () => {
-      const result = await run(() => api.call('publishTemplate', { path, headers, body: {} }));
-      if (result === 'changed elsewhere') setState({ isSending: false, failure: UNSEEN });
-    },
+      run(async (headers) => api.call('updateTemplate', { path, headers, body: contentOf(draft) })),
+    publish: () => run((headers) => api.call('publishTemplate', { path, headers, body: {} })),
   };
+}
+
+/** Who changed the template while it was open here. @param props.children what the signs of the lines mean */
+function By({ template, children }: { template: Template; children: string }): ReactNode {
+  const api = useApi();
+  const { data: last = null } = useQuery({
+    queryKey: [...api.key, '/v1/audit_log', 'last', template.id],
+    queryFn: () => findLastChange(api, { target_id: template.id }),
+  });
+  return <MeanwhileBy last={last}>{children}</MeanwhileBy>;
 }
 
 function BothVersions(props: {
@@ -126,10 +170,9 @@ function BothVersions(props: {
 }): ReactNode {
   return (
     <div className="space-y-3 p-4">
-      <p>
-        This template was changed while you edited it. Lines with − are only in the stored version,
-        lines with + only in yours.
-      </p>
+      <By template={props.stored}>
+        Lines with − are only in the stored version, lines with + only in yours.
+      </By>
       <ContentChanges before={props.stored} after={contentOf(props.draft)} />
       <div className="flex flex-wrap gap-2">
         <Button look="primary" disabled={props.isSending} onClick={props.saveMine}>

@@ -5,16 +5,16 @@ import { type ReactNode, useState } from 'react';
 import type { Template, TemplateVersion } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
-import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { Segments } from '../../ui/segments.tsx';
 import { InlineSelect } from '../../ui/select.tsx';
+import { SharedAction } from '../../ui/shared-action.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
-import { ContentChanges, hasChanges } from './changes.tsx';
+import { ContentChanges, hasChanges, TemplateChanges } from './changes.tsx';
 import { firstSamples } from './draft.ts';
 import { RenderedPreview, usePreview } from './preview.tsx';
 import { DraftChip, TemplateFrame, TemplateHead, useTemplate } from './head.tsx';
@@ -243,25 +243,33 @@ function RestoreForm(props: { template: Template; version: Template }): ReactNod
   const api = useApi();
   const reload = useReload();
   const navigate = useNavigate();
-  const restore = async (): Promise<void> => {
-    const { subject, html, text, variables } = version;
-    const path = { id: template.id };
-    const body = { subject, html, text, variables };
-    // It may replace a draft, which has to be the one that the member saw.
-    await api.call('updateTemplate', { path, body, headers: { 'if-match': template.etag } });
+  const { subject, html, text, variables } = version;
+  const path = { id: template.id };
+  const body = { subject, html, text, variables };
+  const done = async (): Promise<void> => {
     await reload('getTemplate', path);
     const params = { ...api.scope, id: template.id };
     await navigate({ to: '/$project/$environment/templates/$id', params });
   };
-  const { latest_version: latest, published_version: published } = template;
   return (
-    <ActionForm action="Restore" send={restore}>
-      <p>
-        {latest === published
-          ? 'Creates a draft with this content. Emails use it once you publish it.'
-          : `Replaces the content of the draft, version ${latest}. If that has been published meanwhile, a new draft is created.`}
-      </p>
-    </ActionForm>
+    <SharedAction
+      action="Restore"
+      objects={[template]}
+      of={({ id }) => ({ target_id: id })}
+      changes={(before, after) => <TemplateChanges before={before} after={after} />}
+      // It may replace a draft, which has to be the one that the member saw.
+      act={(_, headers) => api.call('updateTemplate', { path, body, headers })}
+      read={() => api.call('getTemplate', { path })}
+      onDone={done}
+    >
+      {([now = template]) => (
+        <p>
+          {now.latest_version === now.published_version
+            ? 'Creates a draft with this content. Emails use it once you publish it.'
+            : `Replaces the content of the draft, version ${now.latest_version}.`}
+        </p>
+      )}
+    </SharedAction>
   );
 }
 
@@ -273,14 +281,22 @@ function PublishForm(props: {
   const { template, version, onDone } = props;
   const api = useApi();
   const reload = useReload();
-  const publish = async (): Promise<void> => {
-    await api.call('publishTemplate', { path: { id: template.id }, body: { version } });
-    await reload('listTemplates');
-    onDone();
-  };
+  const path = { id: template.id };
   return (
-    <ActionForm action="Publish" send={publish}>
+    <SharedAction
+      action="Publish"
+      objects={[template]}
+      of={({ id }) => ({ target_id: id })}
+      changes={(before, after) => <TemplateChanges before={before} after={after} />}
+      act={(_, headers) => api.call('publishTemplate', { path, body: { version }, headers })}
+      read={() => api.call('getTemplate', { path })}
+      isDone={(stored) => stored.published_version === version}
+      onDone={async () => {
+        await reload('listTemplates');
+        onDone();
+      }}
+    >
       <p>New emails use this version.</p>
-    </ActionForm>
+    </SharedAction>
   );
 }

@@ -2,13 +2,15 @@
 import { useNavigate } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Webhook } from '../../../../sdk/src/api.ts';
+import type { AuditQuery } from '../../api/last-change.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
-import { ActionForm } from '../../ui/action-form.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { SharedAction } from '../../ui/shared-action.tsx';
+import type { Fields } from '../../ui/shared-change.tsx';
 import { SignatureForm } from './signature-form.tsx';
 import { TestForm } from './test-form.tsx';
-import { EditForm, ReplayForm, RotateForm } from './webhook-forms.tsx';
+import { EditForm, eventsInWords, ReplayForm, RotateForm } from './webhook-forms.tsx';
 
 export type OpenDialog =
   | 'test'
@@ -46,21 +48,40 @@ export function WebhookDialogs(props: {
   ));
 }
 
+const CHANGES: Fields<Webhook> = {
+  url: 'URL',
+  events: ['Events', eventsInWords],
+  status: 'Status',
+};
+
+function sharedWebhook(webhook: Webhook) {
+  const of = ({ id }: Webhook): AuditQuery => ({ target_id: id });
+  return { objects: [webhook], of, changes: CHANGES };
+}
+
 function DisableForm({ webhook, onDone }: { webhook: Webhook; onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
-  const disable = async (): Promise<void> => {
-    await api.call('updateWebhook', { path: { id: webhook.id }, body: { status: 'disabled' } });
-    await reload('listWebhooks');
-    onDone();
-  };
+  const path = { id: webhook.id };
+  const body = { status: 'disabled' } as const;
   return (
-    <ActionForm action="Disable" look="danger" send={disable}>
+    <SharedAction
+      action="Disable"
+      look="danger"
+      {...sharedWebhook(webhook)}
+      act={(_, headers) => api.call('updateWebhook', { path, body, headers })}
+      read={() => api.call('getWebhook', { path })}
+      isDone={({ status }) => status === 'disabled'}
+      onDone={async () => {
+        await reload('listWebhooks');
+        onDone();
+      }}
+    >
       <p>
         Disabled endpoints receive no events. Pending deliveries fail. Missed events are not sent
         later.
       </p>
-    </ActionForm>
+    </SharedAction>
   );
 }
 
@@ -68,15 +89,20 @@ function RemoveForm({ webhook }: { webhook: Webhook }): ReactNode {
   const api = useApi();
   const reload = useReload();
   const navigate = useNavigate();
-  const remove = async (): Promise<void> => {
-    const { id, etag } = webhook;
-    await api.call('deleteWebhook', { path: { id }, headers: { 'if-match': etag } });
-    await navigate({ to: '/$project/$environment/webhooks', params: api.scope });
-    await reload('listWebhooks');
-  };
+  const path = { id: webhook.id };
   return (
-    <ActionForm action="Remove webhook" look="danger" send={remove}>
+    <SharedAction
+      action="Remove webhook"
+      look="danger"
+      {...sharedWebhook(webhook)}
+      act={(_, headers) => api.call('deleteWebhook', { path, headers })}
+      read={() => api.call('getWebhook', { path })}
+      onDone={async () => {
+        await navigate({ to: '/$project/$environment/webhooks', params: api.scope });
+        await reload('listWebhooks');
+      }}
+    >
       <p>It no longer receives events. This cannot be undone.</p>
-    </ActionForm>
+    </SharedAction>
   );
 }

@@ -30,14 +30,13 @@ export function AddForm(): ReactNode {
 export function EditForm({ webhook, onDone }: { webhook: Webhook; onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
-  // The page reads the webhook again while the form is open.
-  const [object] = useState(webhook);
   const path = { id: webhook.id };
   return (
     <SharedForm
       action="Save"
-      object={object}
-      labels={{ url: 'URL', events: 'Events' }}
+      object={webhook}
+      of={{ target_id: webhook.id }}
+      fields={{ url: 'URL', events: ['Events', eventsInWords] }}
       bodyOf={readWebhook}
       change={(body, headers) => api.call('updateWebhook', { path, body, headers })}
       read={() => api.call('getWebhook', { path })}
@@ -46,9 +45,13 @@ export function EditForm({ webhook, onDone }: { webhook: Webhook; onDone: () => 
         onDone();
       }}
     >
-      <WebhookFields webhook={object} />
+      {(object) => <WebhookFields webhook={object} />}
     </SharedForm>
   );
+}
+
+export function eventsInWords(events: Webhook['events']): string {
+  return events === null ? 'all' : events.toSorted().join(', ');
 }
 
 function readWebhook(form: FormData): Pick<WebhookCreation, 'url' | 'events'> {

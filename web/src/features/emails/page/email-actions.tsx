@@ -14,7 +14,8 @@ import { Button } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, textOf } from '../../../ui/field.tsx';
 import type { MoreItems } from '../../../ui/more-menu.tsx';
-import { type IfMatch, SharedForm } from '../../../ui/shared-form.tsx';
+import { type IfMatch, undoIfSame } from '../../../ui/shared-change.tsx';
+import { SharedForm } from '../../../ui/shared-form.tsx';
 import { Code } from '../../../ui/states.tsx';
 import { absoluteTime } from '../../../lib/time.ts';
 import { useOfferUndo } from '../../../ui/undo.tsx';
@@ -191,7 +192,7 @@ function RescheduleForm({ email, onDone }: FormProps): ReactNode {
     const { scheduled_at: before } = email;
     if (before === null || at === null) return;
     const undo = async (): Promise<void> => {
-      await set({ scheduled_at: before }, { 'if-match': etag });
+      await undoIfSame(etag, (headers) => set({ scheduled_at: before }, headers));
       await changed();
     };
     offerUndo({ text: `Rescheduled to ${absoluteTime(at)}.`, undo });
@@ -200,15 +201,19 @@ function RescheduleForm({ email, onDone }: FormProps): ReactNode {
     <SharedForm
       action="Reschedule"
       object={email}
-      labels={{ scheduled_at: 'Time' }}
-      wordsOf={(at) => (typeof at === 'string' ? absoluteTime(at) : 'at once')}
+      of={{ target_id: email.id }}
+      fields={{ scheduled_at: ['Time', (at) => (at === null ? 'at once' : absoluteTime(at))] }}
       bodyOf={(form) => ({ scheduled_at: new Date(textOf(form, 'at')).toISOString() })}
       change={set}
       read={() => api.call('getEmail', { path })}
       onDone={done}
     >
-      {email.scheduled_at && <p>Scheduled for {absoluteTime(email.scheduled_at)}.</p>}
-      <Field label="New time (your time zone)" name="at" type="datetime-local" required />
+      {({ scheduled_at: at }) => (
+        <>
+          {at && <p>Scheduled for {absoluteTime(at)}.</p>}
+          <Field label="New time (your time zone)" name="at" type="datetime-local" required />
+        </>
+      )}
     </SharedForm>
   );
 }
