@@ -287,7 +287,7 @@ function refuseFullProject(
 ): Refusal | null {
   if (isThere) {
     const message = `${name} is a domain of this project and environment already.`;
-    return { refused: 'conflict', message };
+    return { refused: 'conflict', message, details: [{ field: 'name', message }] };
   }
   if (used < max) return null;
   const message = `The project has ${used} domains in the ${environment} environment, and may have ${max}: remove one, or ask the operator to raise the limit (letterhaus projects set-domains-max).`;

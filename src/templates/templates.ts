@@ -231,11 +231,12 @@ async function lockExpected(
 }
 
 function refuseAlias(alias: string | null): Refusal {
-  const message =
-    alias === null
-      ? `A project has at most ${store.TEMPLATES_MAX} templates; delete one first.`
-      : `The alias ${alias} is taken, or there are ${store.TEMPLATES_MAX} templates; choose another, or delete one.`;
-  return { refused: 'conflict', message };
+  if (alias === null) {
+    const message = `A project has at most ${store.TEMPLATES_MAX} templates; delete one first.`;
+    return { refused: 'conflict', message };
+  }
+  const message = `The alias ${alias} is taken, or there are ${store.TEMPLATES_MAX} templates; choose another, or delete one.`;
+  return { refused: 'conflict', message, details: [{ field: 'alias', message }] };
 }
 
 async function loadContent(

@@ -51,9 +51,11 @@ const LAST_OWNER: Refusal = {
 
 const LOCAL_OPERATOR = { role: 'owner' } as const;
 
+const IS_MEMBER = 'A member signs in with this address already.';
 export const ALREADY_MEMBER: Refusal = {
   refused: 'conflict',
-  message: 'A member signs in with this address already.',
+  message: IS_MEMBER,
+  details: [{ field: 'email', message: IS_MEMBER }],
 };
 
 /** Rights of a member: a role in all projects, or roles in some. null as `projects` means all projects. */

@@ -6,7 +6,7 @@
  * continues a drop.
  */
 import type { FastifyRequest } from 'fastify';
-import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { isRefusal, refuseFields, type Refusal } from '../../core/refusals.ts';
 import { markDrop, restoreDrop } from './drop.ts';
 import { type QueueReader, reportProvider, reportQueue } from './queue-report.ts';
 import { parseDomain } from '../../mail/address.ts';
@@ -245,8 +245,9 @@ function selectorOf(
   if (isRefusal(reader)) return reader;
   const domain = text === undefined ? null : parseDomain(text);
   if (text !== undefined && domain === null) {
-    const message = `domain: ${JSON.stringify(text)} is not a domain name.`;
-    return { refused: 'validation_error', message };
+    return refuseFields([
+      { field: 'domain', message: `${JSON.stringify(text)} is not a domain name.` },
+    ]);
   }
   if (emailId !== undefined && !isId(emailId)) {
     const message = `There is no waiting email with this id in this project and environment.`;

@@ -1,12 +1,8 @@
-import { type FormEvent, type ReactNode, useContext, useState } from 'react';
-import type { FieldProblem } from '../api/client.ts';
+import { type ReactNode, useContext } from 'react';
 import { Button } from './button.tsx';
 import { CloseDialog } from './dialog.tsx';
-import { FormProblems, problemsWithFields } from './form-problems.ts';
-import { sentenceOf } from './states.tsx';
-
-type State = { isSending: boolean; failure: string | null; problems: readonly FieldProblem[] };
-const IDLE: State = { isSending: false, failure: null, problems: [] };
+import { FormProblems } from './form-problems.ts';
+import { useSubmit } from './submit.ts';
 
 /**
  * A form in a dialog. It shows the problem of a field beside that field, and any other problem above its buttons. It
@@ -18,31 +14,15 @@ export function ActionForm(props: {
   send: (form: FormData) => Promise<void>;
   children: ReactNode;
 }): ReactNode {
-  const [state, setState] = useState(IDLE);
+  const { form, onSubmit, isSending, failure, problems, attempt } = useSubmit(props.send);
   const close = useContext(CloseDialog);
-  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
-    event.preventDefault();
-    const form = event.currentTarget;
-    setState({ ...IDLE, isSending: true });
-    try {
-      await props.send(new FormData(form));
-      setState(IDLE);
-    } catch (error) {
-      const problems = problemsWithFields(form, error);
-      setState({
-        isSending: false,
-        failure: problems.length === 0 ? sentenceOf(error) : null,
-        problems,
-      });
-    }
-  };
   return (
-    <FormProblems value={state.problems}>
-      <form className="space-y-3 px-5 pt-1 pb-5" onSubmit={(event) => void submit(event)}>
+    <FormProblems value={problems}>
+      <form ref={form} className="space-y-3 px-5 pt-1 pb-5" onSubmit={onSubmit}>
         {props.children}
-        {state.failure !== null && (
-          <p role="alert" className="text-sm text-bad">
-            {state.failure}
+        {failure !== null && (
+          <p key={attempt} role="alert" className="text-sm text-bad">
+            {failure}
           </p>
         )}
         <div className="flex flex-wrap justify-end gap-2 pt-2">
@@ -50,7 +30,7 @@ export function ActionForm(props: {
           <Button
             type="submit"
             look={props.look === 'danger' ? 'destroy' : 'primary'}
-            disabled={state.isSending}
+            aria-disabled={isSending}
           >
             {props.action}
           </Button>

@@ -20,7 +20,7 @@ type Props = ButtonHTMLAttributes<HTMLButtonElement> & Looks;
 
 /** The classes of a button. */
 export function buttonLook({ look = 'plain', size = 'normal' }: Looks = {}): string {
-  return `inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md text-sm font-medium whitespace-nowrap no-underline transition-colors disabled:opacity-55 ${SIZES[size]} ${LOOKS[look]}`;
+  return `inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md text-sm font-medium whitespace-nowrap no-underline transition-colors disabled:opacity-55 aria-disabled:opacity-55 ${SIZES[size]} ${LOOKS[look]}`;
 }
 
 export function Button({ look, size, className = '', ...rest }: Props): ReactNode {

@@ -27,6 +27,17 @@ const FIELD =
 const CENTRE =
   'arrive top-[12vh] left-1/2 max-h-[76vh] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 rounded-xl';
 
+function isTyped(popup: HTMLElement | null): boolean {
+  const fields = popup?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>(
+    'form :is(input, textarea)',
+  );
+  return [...(fields ?? [])].some((field) =>
+    'checked' in field && /^(checkbox|radio)$/.test(field.type)
+      ? field.checked !== field.defaultChecked
+      : field.value !== field.defaultValue,
+  );
+}
+
 export function Dialog(props: Props): ReactNode {
   const { isOpen, onClose, title, about, children, isBare = false, place = CENTRE } = props;
   const popup = useRef<HTMLDivElement>(null);
@@ -34,7 +45,15 @@ export function Dialog(props: Props): ReactNode {
   const firstField = (): HTMLElement | null =>
     popup.current?.querySelector<HTMLElement>(FIELD) ?? popup.current;
   return (
-    <Base.Root open={isOpen} onOpenChange={(open) => !open && !isPageCovered() && onClose()}>
+    <Base.Root
+      open={isOpen}
+      onOpenChange={(open, { reason }) => {
+        if (open || isPageCovered()) return;
+        // A click beside it loses nothing that was typed.
+        if (reason === 'outside-press' && isTyped(popup.current)) return;
+        onClose();
+      }}
+    >
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-scrim" />
         <Base.Popup

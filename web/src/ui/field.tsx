@@ -42,12 +42,7 @@ export function Labelled(props: {
         ...(error && { 'aria-invalid': true }),
         ...(described.length > 0 && { 'aria-describedby': described.join(' ') }),
       })}
-      {error && (
-        <p id={`${id}-error`} role="alert" className="flex gap-1.5 text-bad">
-          <CircleAlert size={15} aria-hidden className="mt-0.5 shrink-0" />
-          <span className="min-w-0 break-words">{error}</span>
-        </p>
-      )}
+      {error && <Message id={`${id}-error`}>{error}</Message>}
       {props.hint && (
         <p id={`${id}-hint`} className="text-muted">
           {props.hint}
@@ -55,6 +50,21 @@ export function Labelled(props: {
       )}
     </div>
   );
+}
+
+function Message({ id, children }: { id?: string; children: string }): ReactNode {
+  return (
+    <p id={id} role="alert" className="flex gap-1.5 text-sm text-bad">
+      <CircleAlert size={15} aria-hidden className="mt-0.5 shrink-0" />
+      <span className="min-w-0 break-words">{children}</span>
+    </p>
+  );
+}
+
+/** The problem of a group of controls with this name, for its fieldset. */
+export function FieldProblem({ of }: { of: string }): ReactNode {
+  const problem = useProblemOf(of);
+  return problem === null ? null : <Message>{problem}</Message>;
 }
 
 type Props = InputHTMLAttributes<HTMLInputElement> & {

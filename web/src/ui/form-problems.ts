@@ -29,6 +29,18 @@ export function problemsWithFields(form: HTMLFormElement, error: unknown): Field
   return details.filter(({ field }) => names.some((name) => name !== '' && isOf(field, name)));
 }
 
+/** Returns the first control of the form that was refused. */
+export function firstRefused(
+  form: HTMLFormElement,
+  problems: readonly FieldProblem[],
+): HTMLElement | undefined {
+  const controls = [...form.elements].filter((element) => element instanceof HTMLElement);
+  return controls.find((element) => {
+    const name = element.getAttribute('name') ?? '';
+    return name !== '' && problems.some(({ field }) => isOf(field, name));
+  });
+}
+
 function detailsOf(error: unknown): readonly FieldProblem[] {
   if (error instanceof FieldRefusal) return [{ field: error.field, message: error.message }];
   return error instanceof ApiError ? error.details : [];

@@ -15,6 +15,7 @@ import {
   differencesOf,
   type Fields,
   type IfMatch,
+  Meanwhile,
   MeanwhileBy,
 } from './shared-change.tsx';
 
@@ -83,11 +84,11 @@ export function SharedAction<Object extends { etag: string }>(
     <ActionForm action={changed.length === 0 ? label : `${label} anyway`} look={look} send={send}>
       {typeof children === 'function' ? children(open.map(({ stored }) => stored)) : children}
       {changed.length > 0 && (
-        <section role="alert" aria-label="Changed meanwhile" className="space-y-2">
+        <Meanwhile of={open}>
           {changed.map((one, index) => (
             <Changed key={index} {...props} one={one} seenAtMs={seenAtMs} />
           ))}
-        </section>
+        </Meanwhile>
       )}
     </ActionForm>
   );

@@ -3,7 +3,7 @@
  * the member sees who changed it meanwhile and what it is now, and decides: in a SharedForm, which has typed values, or
  * in a SharedAction, which is one click.
  */
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
 import { ApiError } from '../api/client.ts';
 import type { LastChange } from '../api/last-change.ts';
 import { Table } from './table.tsx';
@@ -84,6 +84,26 @@ function textOf(value: unknown): string {
   if (value == null || value === '') return 'none';
   if (Array.isArray(value)) return value.map(String).toSorted().join(', ');
   return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/**
+ * Takes the focus from the button, which the next Enter would press before anything was read.
+ * @param props.of changes when another version is shown
+ */
+export function Meanwhile({ of, children }: { of: unknown; children: ReactNode }): ReactNode {
+  const section = useRef<HTMLElement>(null);
+  useEffect(() => section.current?.focus(), [of]);
+  return (
+    <section
+      ref={section}
+      tabIndex={-1}
+      role="alert"
+      aria-label="Changed meanwhile"
+      className="space-y-2 outline-none"
+    >
+      {children}
+    </section>
+  );
 }
 
 /** The clocks of two machines differ, and the service writes whole seconds. */

@@ -16,6 +16,7 @@ import {
   GONE,
   type IfMatch,
   labelOf,
+  Meanwhile,
   MeanwhileBy,
   namesOf,
   wordsFor,
@@ -104,11 +105,11 @@ function BothVersions<Object extends Shared, Body extends Partial<Object>>(props
     untouched.has(row.label) ? { ...row, after: 'left as it is stored' } : row,
   );
   return (
-    <section role="alert" aria-label="Changed meanwhile" className="space-y-2">
+    <Meanwhile of={conflict}>
       <MeanwhileBy last={last} seenAtMs={seenAtMs}>
         {rows.length === 0 ? 'It is what you want to save.' : 'Compare before you save yours.'}
       </MeanwhileBy>
       <Differences label="Both versions" titles={['Stored now', 'Yours']} rows={rows} />
-    </section>
+    </Meanwhile>
   );
 }

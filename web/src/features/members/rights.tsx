@@ -5,6 +5,7 @@ import type { Member, Session } from '../../../../sdk/src/api.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { useRole } from '../../ui/allowed.tsx';
 import { chosenOf, textOf } from '../../ui/field.tsx';
+import { FieldRefusal } from '../../ui/form-problems.ts';
 import { Select } from '../../ui/select.tsx';
 
 const ROLES = [
@@ -59,6 +60,9 @@ export function rightsIn(form: FormData, known: Session['projects']): RightsChan
     const role = chosenOf(form, fieldOf(id), PROJECT_ROLES);
     return role === '' || textOf(form, fieldOf(id)) === '' ? [] : [{ id, role }];
   });
+  if (projects.length === 0) {
+    throw new FieldRefusal('reach', 'Choose a role in at least one project.');
+  }
   return { projects };
 }
 

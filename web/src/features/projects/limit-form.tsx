@@ -126,7 +126,7 @@ function RateFields({ value }: { value: { max: number; window_s: number } }): Re
     <div className="grid grid-cols-2 gap-3">
       <Field
         label="At most"
-        name="max"
+        name="limits"
         type="number"
         min={1}
         max={999_999_999}
@@ -149,7 +149,7 @@ function typedLimit(setting: Setting, form: FormData): Stored['limit'] {
   const number = (name: string): number | null => (text(name) === '' ? null : Number(text(name)));
   switch (setting.kind) {
     case 'rate': {
-      const max = number('max');
+      const max = number('limits');
       return max === null ? null : { max, window_s: Number(text('window_s')) };
     }
     case 'domains':

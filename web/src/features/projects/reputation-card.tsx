@@ -72,12 +72,15 @@ const FIELDS = {
   pause: ['Hold new mail', onOrOff],
 } as const;
 
+/** The service names a refused part by its path. */
+const nameOf = (part: string): string => `reputation_alert.${part}`;
+
 function ruleIn(form: FormData): Omit<Stored, 'etag'> {
-  const text = (name: string): string | null => textOf(form, name).trim() || null;
+  const text = (name: string): string | null => textOf(form, nameOf(name)).trim() || null;
   const min = text('min');
   return {
-    on: form.get('on') !== null,
-    pause: form.get('pause') !== null,
+    on: form.get(nameOf('on')) !== null,
+    pause: form.get(nameOf('pause')) !== null,
     bounces: text('bounces'),
     complaints: text('complaints'),
     min: min === null ? null : Number(min),
@@ -114,23 +117,28 @@ function AlertForm(props: { settings: ProjectSettings; onDone: () => void }): Re
 function AlertFields({ rule }: { rule: Stored }): ReactNode {
   return (
     <>
-      <Check name="on" isOn={rule.on} label="Alert when a domain is above a threshold" />
-      <Field label="Bounces" name="bounces" defaultValue={rule.bounces ?? ''} placeholder="5%" />
+      <Check name={nameOf('on')} isOn={rule.on} label="Alert when a domain is above a threshold" />
+      <Field
+        label="Bounces"
+        name={nameOf('bounces')}
+        defaultValue={rule.bounces ?? ''}
+        placeholder="5%"
+      />
       <Field
         label="Complaints"
-        name="complaints"
+        name={nameOf('complaints')}
         defaultValue={rule.complaints ?? ''}
         placeholder="0.3%"
       />
       <Field
         label="Minimum number of recipients"
-        name="min"
+        name={nameOf('min')}
         type="number"
         min={1}
         max={1_000_000}
         defaultValue={rule.min ?? ''}
       />
-      <Check name="pause" isOn={rule.pause} label="Hold new mail of that domain" />
+      <Check name={nameOf('pause')} isOn={rule.pause} label="Hold new mail of that domain" />
       <p className="text-sm text-muted">An empty field uses the default of the installation.</p>
     </>
   );

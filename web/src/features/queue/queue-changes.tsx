@@ -178,16 +178,14 @@ function TargetFields(): ReactNode {
   return (
     <>
       <Select label="Select by" name="kind" options={CHOICES} onChange={setKind} />
-      {label !== null && (
-        <Field key={kind} label={label} name="value" autoComplete="off" required />
-      )}
+      {label !== null && <Field key={kind} label={label} name={kind} autoComplete="off" required />}
     </>
   );
 }
 
 function targetOf(form: FormData): QueueSelection {
   const kind = chosenOf(form, 'kind', CHOICES);
-  return kind === 'all' ? { all: true } : { [kind]: textOf(form, 'value').trim() };
+  return kind === 'all' ? { all: true } : { [kind]: textOf(form, kind).trim() };
 }
 
 type Sum = Pick<QueueChange, 'found' | 'busy' | 'changed'>;

@@ -1,10 +1,10 @@
 /** Forms that sign in: on the page to sign in, and over a page whose session has ended. */
-import { type FormEvent, type ReactNode, useState } from 'react';
-import { ApiError, call, type FieldProblem } from '../../api/client.ts';
+import { type ReactNode, useState } from 'react';
+import { ApiError, call } from '../../api/client.ts';
 import { Button } from '../../ui/button.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
-import { FormProblems, problemsWithFields } from '../../ui/form-problems.ts';
-import { sentenceOf } from '../../ui/states.tsx';
+import { FormProblems } from '../../ui/form-problems.ts';
+import { useSubmit } from '../../ui/submit.ts';
 
 /** A form that signs in. It shows a failure beside its field, or above its button. */
 export function SignInForm(props: {
@@ -15,38 +15,24 @@ export function SignInForm(props: {
   onSignedIn: () => Promise<void>;
   children: ReactNode;
 }): ReactNode {
-  const [state, setState] = useState<{
-    isSending: boolean;
-    failure: string | null;
-    problems: readonly FieldProblem[];
-  }>({ isSending: false, failure: null, problems: [] });
-  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
-    event.preventDefault();
-    const form = event.currentTarget;
-    setState({ isSending: true, failure: null, problems: [] });
-    try {
-      await props.send(new FormData(form));
-      await props.onSignedIn();
-    } catch (error) {
-      const problems = problemsWithFields(form, error);
-      const failure = problems.length === 0 ? sentenceOf(error) : null;
-      setState({ isSending: false, failure, problems });
-    }
-  };
+  const { form, onSubmit, isSending, failure, problems, attempt } = useSubmit(async (typed) => {
+    await props.send(typed);
+    await props.onSignedIn();
+  });
   return (
-    <FormProblems value={state.problems}>
-      <form onSubmit={(event) => void submit(event)} className="space-y-4">
+    <FormProblems value={problems}>
+      <form ref={form} onSubmit={onSubmit} className="space-y-4">
         <div>
           <h1 className="text-xl font-semibold">{props.title}</h1>
           <p className="mt-1 text-muted">{props.about}</p>
         </div>
         {props.children}
-        {state.failure !== null && (
-          <p role="alert" className="text-sm text-bad">
-            {state.failure}
+        {failure !== null && (
+          <p key={attempt} role="alert" className="text-sm text-bad">
+            {failure}
           </p>
         )}
-        <Button type="submit" look="primary" disabled={state.isSending} className="h-9 w-full">
+        <Button type="submit" look="primary" aria-disabled={isSending} className="h-9 w-full">
           {props.action}
         </Button>
       </form>

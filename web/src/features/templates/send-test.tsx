@@ -32,6 +32,8 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
   const { data: session } = useQuery(sessionQuery);
   const [environment, setEnvironment] = useState(here.environment);
   const [sent, setSent] = useState<string | null>(null);
+  /** As typed; until then the domains, which are read meanwhile, suggest one. */
+  const [from, setFrom] = useState<string | null>(null);
   const api = apiOf({ ...here, environment });
   const domains = useQuery(api.query('listDomains', { query: { limit: 100 } }));
   const domain = domains.data?.data.find(
@@ -66,10 +68,10 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
           : 'Sends the preview in the test environment. It is not delivered.'}
       </p>
       <Field
-        key={`${environment} ${domain}`}
         label="From"
         name="from"
-        defaultValue={domain ? `test@${domain}` : ''}
+        value={from ?? (domain ? `test@${domain}` : '')}
+        onChange={({ target }) => setFrom(target.value)}
         hint={domains.isSuccess && !domain ? 'There is no verified domain yet.' : undefined}
         required
       />

@@ -103,7 +103,9 @@ type RowsProps = {
 function Rows({ list, selected, setSelected, show, ...props }: RowsProps): ReactNode {
   const mayReplay = useMay()('replayWebhookDeliveries');
   if (list.isPending) return <RowsSkeleton />;
-  if (list.error !== null) return <Problem error={list.error} retry={() => void list.refetch()} />;
+  // A refresh that failed leaves the rows, as they were read before.
+  if (list.error !== null && list.rows.length === 0)
+    return <Problem error={list.error} retry={() => void list.refetch()} />;
   return (
     <>
       {list.rows.length === 0 ? (

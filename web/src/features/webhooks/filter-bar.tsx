@@ -1,9 +1,11 @@
 /** The filter above the deliveries of a webhook. The address of the page has all of it. */
+import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode } from 'react';
 import type { Webhook } from '../../../../sdk/src/api.ts';
 import { ApiError } from '../../api/client.ts';
 import { useApi } from '../../api/scope.ts';
+import { retryDelayMs, retryRead } from '../../api/stream/connection.ts';
 import { Button } from '../../ui/button.tsx';
 import { Find } from '../../ui/find.tsx';
 import { InlineSelect } from '../../ui/select.tsx';
@@ -95,12 +97,15 @@ function useSetFilter(): (change: FilterSearch) => void {
 /** Returns the id of a delivery of the webhook when the text is one. */
 function useFindDelivery(webhookId: string): (text: string) => Promise<string | null> {
   const api = useApi();
+  const cache = useQueryClient();
   return async (text) => {
     const typed = typedText(text);
     if (typed === null || !('id' in typed)) return null;
     try {
       const path = { id: webhookId, delivery_id: typed.id };
-      return (await api.call('getWebhookDelivery', { path })).id;
+      // In an outage it is read when the service can be reached again.
+      const query = api.query('getWebhookDelivery', { path });
+      return (await cache.fetchQuery({ ...query, retry: retryRead, retryDelay: retryDelayMs })).id;
     } catch (error) {
       if (error instanceof ApiError) return null;
       throw error;

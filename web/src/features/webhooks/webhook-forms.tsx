@@ -7,7 +7,8 @@ import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { SharedForm } from '../../ui/shared-form.tsx';
-import { chosenOf, Field, textOf } from '../../ui/field.tsx';
+import { chosenOf, Field, FieldProblem, textOf } from '../../ui/field.tsx';
+import { FieldRefusal } from '../../ui/form-problems.ts';
 import { Select } from '../../ui/select.tsx';
 import { Code } from '../../ui/states.tsx';
 
@@ -57,9 +58,9 @@ export function eventsInWords(events: Webhook['events']): string {
 function readWebhook(form: FormData): Pick<WebhookCreation, 'url' | 'events'> {
   const url = textOf(form, 'url');
   if (textOf(form, 'which') === 'all') return { url, events: null };
-  const ticked = form.getAll('event');
+  const ticked = form.getAll('events');
   const events = PROJECT_EVENT_TYPES.filter((type) => ticked.includes(type));
-  if (events.length === 0) throw new Error('Select at least one event, or all.');
+  if (events.length === 0) throw new FieldRefusal('events', 'Select at least one event, or all.');
   return { url, events };
 }
 
@@ -89,7 +90,7 @@ function WebhookFields({ webhook }: { webhook?: Webhook }): ReactNode {
               <Choice
                 key={type}
                 type="checkbox"
-                name="event"
+                name="events"
                 value={type}
                 isFirstOn={webhook?.events?.includes(type) ?? false}
               >
@@ -98,6 +99,7 @@ function WebhookFields({ webhook }: { webhook?: Webhook }): ReactNode {
             ))}
           </div>
         )}
+        <FieldProblem of="events" />
       </fieldset>
     </>
   );

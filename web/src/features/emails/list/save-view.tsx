@@ -26,6 +26,8 @@ export function SaveView({ q, onDone }: { q: string; onDone: () => void }): Reac
         autoComplete="off"
         hint="A view with the same name is replaced."
         required
+        // The form is loaded after its dialog has opened.
+        autoFocus
       />
     </ActionForm>
   );

@@ -203,7 +203,7 @@ function RescheduleForm({ email, onDone }: FormProps): ReactNode {
       object={email}
       of={{ target_id: email.id }}
       fields={{ scheduled_at: ['Time', (at) => (at === null ? 'at once' : absoluteTime(at))] }}
-      bodyOf={(form) => ({ scheduled_at: new Date(textOf(form, 'at')).toISOString() })}
+      bodyOf={(form) => ({ scheduled_at: new Date(textOf(form, 'scheduled_at')).toISOString() })}
       change={set}
       read={() => api.call('getEmail', { path })}
       onDone={done}
@@ -211,7 +211,12 @@ function RescheduleForm({ email, onDone }: FormProps): ReactNode {
       {({ scheduled_at: at }) => (
         <>
           {at && <p>Scheduled for {absoluteTime(at)}.</p>}
-          <Field label="New time (your time zone)" name="at" type="datetime-local" required />
+          <Field
+            label="New time (your time zone)"
+            name="scheduled_at"
+            type="datetime-local"
+            required
+          />
         </>
       )}
     </SharedForm>
