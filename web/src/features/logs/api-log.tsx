@@ -20,7 +20,7 @@ import { ListTable } from '../../ui/table.tsx';
 import { absoluteTime, inWords } from '../../lib/time.ts';
 import { Time } from '../../ui/time.tsx';
 import { timesOf } from './log-days.ts';
-import { DayFilter, MemberFilter } from './log-filters.tsx';
+import { DayFilter, Filters, MemberFilter } from './log-filters.tsx';
 
 const STATUSES = [
   ['', 'Any status'],
@@ -63,33 +63,37 @@ function Entries(): ReactNode {
       <PageHead
         title="API log"
         about="Failed requests and all changes of the last 7 days. Sending and reading are listed only when they fail."
-      >
-        <InlineSelect
-          label="Status"
-          options={STATUSES}
-          value={filter.status ?? ''}
-          onChange={(status) => show({ status: status || undefined })}
-        />
-        <InlineSelect
-          label="Method"
-          options={METHODS}
-          value={filter.method ?? ''}
-          onChange={(chosen) => show({ method: chosen || undefined })}
-        />
-        <Allowed to="listMembers">
-          <MemberFilter
-            actor={filter.member_id}
-            onChoose={(member_id) => show({ member_id, key_id: '' })}
-          />
-        </Allowed>
-        <DayFilter days={filter} onChoose={show} />
-        {isFiltered && (
-          <Button look="quiet" onClick={() => void navigate({ to: '.', params: true, search: {} })}>
-            Clear filters
-          </Button>
-        )}
-      </PageHead>
+      />
       <PageBody>
+        <Filters>
+          <InlineSelect
+            label="Status"
+            options={STATUSES}
+            value={filter.status ?? ''}
+            onChange={(status) => show({ status: status || undefined })}
+          />
+          <InlineSelect
+            label="Method"
+            options={METHODS}
+            value={filter.method ?? ''}
+            onChange={(chosen) => show({ method: chosen || undefined })}
+          />
+          <Allowed to="listMembers">
+            <MemberFilter
+              actor={filter.member_id}
+              onChoose={(member_id) => show({ member_id, key_id: '' })}
+            />
+          </Allowed>
+          <DayFilter days={filter} onChoose={show} />
+          {isFiltered && (
+            <Button
+              look="quiet"
+              onClick={() => void navigate({ to: '.', params: true, search: {} })}
+            >
+              Clear filters
+            </Button>
+          )}
+        </Filters>
         {filter.key_id !== undefined && (
           <p className="flex flex-wrap items-center gap-2 text-sm">
             Only requests with the key{' '}

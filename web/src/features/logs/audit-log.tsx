@@ -19,7 +19,7 @@ import { Time } from '../../ui/time.tsx';
 import { AUDIT_OBJECTS } from '../../../../src/core/audit/audit-objects.ts';
 import { type AuditQuery, saveAuditLog } from './audit-export.ts';
 import { timesOf } from './log-days.ts';
-import { DayFilter, MemberFilter } from './log-filters.tsx';
+import { DayFilter, Filters, MemberFilter } from './log-filters.tsx';
 import { actionsOf, actionWords, actorWords, asObject, OBJECT_WORDS } from './audit-words.ts';
 
 const ROUTE = '/$project/$environment/audit-log';
@@ -59,7 +59,7 @@ function Entries(): ReactNode {
         secondary={<Save query={query} />}
       />
       <PageBody>
-        <Filters search={search} isFiltered={isFiltered} />
+        <AuditFilters search={search} isFiltered={isFiltered} />
         <Card
           wide={
             <ListTable
@@ -160,7 +160,8 @@ function Target({ event }: { event: AuditEvent }): ReactNode {
   return id === null ? null : <span className="font-mono text-xs break-all text-muted">{id}</span>;
 }
 
-function Filters({ search, isFiltered }: { search: Search; isFiltered: boolean }): ReactNode {
+function AuditFilters(props: { search: Search; isFiltered: boolean }): ReactNode {
+  const { search, isFiltered } = props;
   const navigate = useNavigate();
   const show = (changes: Search): void => {
     const all = Object.entries({ ...search, ...changes }).filter(([, value]) => value);
@@ -168,7 +169,7 @@ function Filters({ search, isFiltered }: { search: Search; isFiltered: boolean }
   };
   const object = asObject(search.object);
   return (
-    <div role="group" aria-label="Filter" className="flex flex-wrap items-center gap-2">
+    <Filters>
       <InlineSelect
         label="Object"
         value={object ?? ''}
@@ -197,7 +198,7 @@ function Filters({ search, isFiltered }: { search: Search; isFiltered: boolean }
           Clear filters
         </Button>
       )}
-    </div>
+    </Filters>
   );
 }
 

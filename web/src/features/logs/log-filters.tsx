@@ -6,6 +6,19 @@ import { INPUT } from '../../ui/field.tsx';
 import { InlineSelect } from '../../ui/select.tsx';
 import { dayOf } from './log-days.ts';
 
+/** The row of filters above a log. On a phone they stand in two columns. */
+export function Filters({ children }: { children: ReactNode }): ReactNode {
+  return (
+    <div
+      role="group"
+      aria-label="Filter"
+      className="flex flex-wrap items-center gap-2 max-sm:grid max-sm:grid-cols-2 max-sm:[&_select]:w-full!"
+    >
+      {children}
+    </div>
+  );
+}
+
 export function MemberFilter(props: {
   actor: string | undefined;
   onChoose: (actor: string) => void;
@@ -64,13 +77,13 @@ const NAMES = NAMED_DAYS.map(([name, , words]) => [name, words] as const);
 
 function Day(props: { label: string; value: string; onChoose: (day: string) => void }): ReactNode {
   return (
-    <label className="flex items-center gap-1.5 text-sm text-muted">
+    <label className="flex min-w-0 items-center gap-1.5 text-sm text-muted">
       {props.label}
       <input
         type="date"
         value={props.value}
         onChange={({ target }) => props.onChoose(target.value)}
-        className={`${INPUT} w-auto! text-text`}
+        className={`${INPUT} w-auto! min-w-0 grow text-text`}
       />
     </label>
   );
