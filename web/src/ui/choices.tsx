@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
+import { useFadedEdges } from './faded-edges.ts';
 
 /** A choice that is kept in the query of the address. */
 export function Choices(props: {
@@ -8,10 +9,12 @@ export function Choices(props: {
   chosen: string;
   options: readonly (readonly [key: string, label: string])[];
 }): ReactNode {
+  const row = useFadedEdges<HTMLElement>();
   return (
     <nav
+      ref={row}
       aria-label={props.label}
-      className="inline-flex max-w-full gap-0.5 overflow-x-auto rounded-lg bg-well p-0.5 text-sm font-medium"
+      className="inline-flex max-w-full gap-0.5 overflow-x-auto [scrollbar-width:none] rounded-lg bg-well p-0.5 text-sm font-medium"
     >
       {props.options.map(([key, label]) => (
         <Link

@@ -1,5 +1,6 @@
 /** A choice of a few views of the same thing, beside each other. In the address of a page it is Choices. */
 import type { ReactNode } from 'react';
+import { useFadedEdges } from './faded-edges.ts';
 
 export function Segments<Key extends string>(props: {
   label: string;
@@ -7,11 +8,13 @@ export function Segments<Key extends string>(props: {
   chosen: Key;
   onChoose: (key: Key) => void;
 }): ReactNode {
+  const row = useFadedEdges<HTMLDivElement>();
   return (
     <div
+      ref={row}
       role="group"
       aria-label={props.label}
-      className="inline-flex w-fit max-w-full shrink-0 gap-0.5 overflow-x-auto rounded-lg bg-well p-0.5 text-sm font-medium"
+      className="inline-flex w-fit max-w-full shrink-0 gap-0.5 overflow-x-auto [scrollbar-width:none] rounded-lg bg-well p-0.5 text-sm font-medium"
     >
       {props.options.map(([key, label]) => (
         <button

@@ -12,6 +12,7 @@ import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { EmailCounts } from '../../../../../sdk/src/api.ts';
 import type { Status } from '../../../../../src/core/statuses.ts';
 import { useApi, useScope } from '../../../api/scope.ts';
+import { useFadedEdges } from '../../../ui/faded-edges.ts';
 import { useShortcuts } from '../../../lib/keys.ts';
 import { ListAndDetail } from '../../../ui/list-and-detail.tsx';
 import { PageHead } from '../../../ui/page.tsx';
@@ -144,26 +145,30 @@ function StatusChips({ q, counts }: { q: string; counts: EmailCounts | undefined
     (status) => status === chosen || (counts?.statuses[status] ?? 0) > 0,
   );
   const cut = counts && counts.scanned_until !== null;
+  const row = useFadedEdges<HTMLDivElement>();
   if (counts?.total === 0 && q === '') return null;
   return (
-    <div
-      role="group"
-      aria-label="Status"
-      className="flex min-h-8 shrink-0 gap-1 overflow-x-auto border-b border-line px-(--page-x) pb-2 [scrollbar-width:none] md:flex-wrap"
-    >
-      {counts && (
-        <>
-          <StatusChip q={q} status={null} isChosen={chosen === null}>
-            All {countOf(counts, null)}
-          </StatusChip>
-          {present.map((status) => (
-            <StatusChip key={status} q={q} status={status} isChosen={status === chosen}>
-              {status} {(counts.statuses[status] ?? 0).toLocaleString()}
-              {cut && '+'}
+    <div className="shrink-0 border-b border-line">
+      <div
+        ref={row}
+        role="group"
+        aria-label="Status"
+        className="flex min-h-8 gap-1 overflow-x-auto px-(--page-x) pb-2 [scrollbar-width:none] md:flex-wrap"
+      >
+        {counts && (
+          <>
+            <StatusChip q={q} status={null} isChosen={chosen === null}>
+              All {countOf(counts, null)}
             </StatusChip>
-          ))}
-        </>
-      )}
+            {present.map((status) => (
+              <StatusChip key={status} q={q} status={status} isChosen={status === chosen}>
+                {status} {(counts.statuses[status] ?? 0).toLocaleString()}
+                {cut && '+'}
+              </StatusChip>
+            ))}
+          </>
+        )}
+      </div>
     </div>
   );
 }
@@ -189,7 +194,7 @@ function StatusChip(props: {
       // The router marks it as current. Without this it would mark All as well, which has no search.
       activeOptions={{ exact: true, explicitUndefined: true }}
       aria-current={isChosen}
-      className={`inline-flex h-6 shrink-0 items-center gap-1 rounded-[5px] px-1.75 text-sm whitespace-nowrap tabular-nums hover:bg-hover ${isChosen ? 'font-semibold ring-1 ring-current ring-inset' : ''} ${look ? 'text-(--tone)' : ''} ${ground}`}
+      className={`inline-flex h-6 shrink-0 items-center gap-1 rounded-[5px] px-1.75 text-sm whitespace-nowrap tabular-nums hover:bg-hover ${isChosen ? `font-semibold ring-1 ring-inset ${look ? 'ring-current' : 'bg-hover ring-edge'}` : ''} ${look ? 'text-(--tone)' : ''} ${ground}`}
     >
       {Icon && <Icon size={13} aria-hidden />}
       <span className="first-letter:uppercase">{children}</span>
