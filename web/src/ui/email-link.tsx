@@ -3,14 +3,24 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useScope } from '../api/scope.ts';
 
-export function EmailLink({ id, children }: { id: string; children: ReactNode }): ReactNode {
+/** @param props.isQuiet where each row has one, and the row is about something else */
+export function EmailLink(props: {
+  id: string;
+  isQuiet?: boolean;
+  children: ReactNode;
+}): ReactNode {
+  const { id, isQuiet = false, children } = props;
   const scope = useScope();
   return (
     <Link
       to="/$project/$environment/emails/$id"
       params={{ ...scope, id }}
       preload={false}
-      className="link"
+      className={
+        isQuiet
+          ? 'text-muted underline decoration-line underline-offset-3 hover:text-text hover:decoration-current'
+          : 'link'
+      }
     >
       {children}
     </Link>

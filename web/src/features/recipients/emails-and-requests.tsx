@@ -9,6 +9,7 @@ import { Button } from '../../ui/button.tsx';
 import { useMay } from '../../ui/allowed.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
+import { Segments } from '../../ui/segments.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { StatusBadge } from '../../ui/status.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -79,23 +80,25 @@ export function EmailsAndRequests({ recipient }: { recipient: RecipientOverview 
 
 function Filter({ onlyProblems }: { onlyProblems: boolean }): ReactNode {
   const navigate = useNavigate({ from: ROUTE });
-  const choice = (label: string, isChosen: boolean, show: string | undefined) => (
-    <button
-      type="button"
-      aria-pressed={isChosen}
-      onClick={() => void navigate({ search: { show }, replace: true })}
-      className="rounded px-2 py-0.5 text-sm text-muted aria-pressed:bg-surface aria-pressed:font-medium aria-pressed:text-text aria-pressed:shadow-low"
-    >
-      {label}
-    </button>
-  );
   return (
-    <div role="group" aria-label="Show" className="flex rounded-md bg-hover p-0.5">
-      {choice('All', !onlyProblems, undefined)}
-      {choice('Problems', onlyProblems, 'problems')}
-    </div>
+    <Segments
+      label="Show"
+      options={SHOWN}
+      chosen={onlyProblems ? 'problems' : 'all'}
+      onChoose={(chosen) =>
+        void navigate({
+          search: { show: chosen === 'all' ? undefined : chosen },
+          replace: true,
+        })
+      }
+    />
   );
 }
+
+const SHOWN = [
+  ['all', 'All'],
+  ['problems', 'Problems'],
+] as const;
 
 const ROW = 'grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 gap-y-1 px-4 py-2.5';
 

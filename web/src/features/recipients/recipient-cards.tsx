@@ -48,7 +48,7 @@ export function SuppressionCard({ recipient }: { recipient: RecipientOverview })
                 <time dateTime={entry.at} title={absoluteTime(entry.at)}>
                   {dayTime(entry.at)}
                 </time>{' '}
-                · {changeInWords(entry)}
+                <span className="text-text">{changeInWords(entry)}</span>
               </li>
             ))}
           </ol>
@@ -59,8 +59,10 @@ export function SuppressionCard({ recipient }: { recipient: RecipientOverview })
         <Facts
           rows={[
             ['Why', REASONS[suppression.reason]],
-            ['Who', added ? capitalised(changeInWords(added)) : 'No longer known'],
-            ['When', <Absolute key="at" at={suppression.created_at} />],
+            // The history says when and by whom, while it is kept.
+            ...(added === undefined
+              ? [['Since', <Absolute key="at" at={suppression.created_at} />] as const]
+              : []),
             [
               'Ends',
               suppression.expires_at === null ? (
@@ -81,8 +83,6 @@ export function SuppressionCard({ recipient }: { recipient: RecipientOverview })
     </Card>
   );
 }
-
-const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function Absolute({ at }: { at: string }): ReactNode {
   return <time dateTime={at}>{absoluteTime(at)}</time>;

@@ -104,12 +104,11 @@ function Content(props: {
   return (
     <PageBody>
       <RecipientVerdict recipient={recipient} counts={counts} />
-      <div className="grid grid-cols-1 items-start gap-6 min-[1100px]:grid-cols-[minmax(0,5fr)_minmax(0,2fr)]">
-        <div className="grid grid-cols-1 gap-6">
-          <Outcomes recipient={recipient} counts={counts} />
-          <EmailsAndRequests recipient={recipient} />
-        </div>
-        <div className="grid grid-cols-1 gap-6">
+      <Outcomes recipient={recipient} counts={counts} />
+      {/* The list is at least as long as the cards beside it. */}
+      <div className="grid grid-cols-1 gap-6 min-[1100px]:grid-cols-[minmax(0,5fr)_minmax(0,2fr)]">
+        <EmailsAndRequests recipient={recipient} />
+        <div className="grid grid-cols-1 content-start gap-6">
           <SuppressionCard recipient={recipient} />
           <ProviderCard recipient={recipient} />
         </div>

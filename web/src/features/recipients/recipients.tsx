@@ -58,9 +58,7 @@ export function RecipientsScreen(): ReactNode {
 
 const ADDRESS = {
   title: 'Address',
-  cell: ({ address }: { address: string }) => (
-    <RecipientLink address={address} className="font-mono text-xs" />
-  ),
+  cell: ({ address }: { address: string }) => <RecipientLink address={address} />,
 };
 
 function Written({ q }: { q: string | undefined }): ReactNode {
@@ -83,7 +81,7 @@ function Written({ q }: { q: string | undefined }): ReactNode {
           isNumber: true,
           isPlain: true,
           cell: ({ last_email_id: id, last_email_at: at }) => (
-            <EmailLink id={id}>
+            <EmailLink id={id} isQuiet>
               <Time at={at} />
             </EmailLink>
           ),

@@ -46,7 +46,8 @@ export function verdictOf(
     const until = ends === null ? '' : ` It ends on ${day(ends)}.`;
     return {
       tone: 'quiet',
-      title: `Suppressed since ${day(at)}: ${WHY[reason]}`,
+      // A date stays in one line.
+      title: `Suppressed since ${day(at).replaceAll(' ', '\u00a0')}: ${WHY[reason]}`,
       text: `${held}${until} ${BEFORE_REMOVAL[reason]}`,
     };
   }
