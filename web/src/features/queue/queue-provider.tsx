@@ -20,7 +20,6 @@ import {
   MaybeTime,
   nameOf,
   sourceOf,
-  StateMark,
   stateOf,
   VERDICTS,
 } from './queue-words.tsx';
@@ -44,7 +43,6 @@ export function QueueProviderView(props: { provider: string; scope: QueueScopeNa
             Queue
           </Crumb>
         }
-        about={found.data && <StateMark row={found.data} />}
         secondary={
           changes &&
           found.data && <HelpfulChange row={found.data} changes={changes} size="normal" />

@@ -44,10 +44,12 @@ export function stateOf(row: Pick<ProviderRow, 'state' | 'held' | 'waiting'>): S
   return waiting > 0 && held >= waiting ? 'held' : (state ?? 'open');
 }
 
-export function StateChip({ state }: { state: State }): ReactNode {
+/** @param props.isQuiet in a legend, where no state holds */
+export function StateChip(props: { state: State; isQuiet?: boolean }): ReactNode {
+  const { state, isQuiet = state === 'open' } = props;
   const [tone, icon] = LOOKS[state];
   return (
-    <Chip tone={tone} icon={icon} isQuiet={state === 'open'}>
+    <Chip tone={tone} icon={icon} isQuiet={isQuiet}>
       {state === 'held' ? 'on hold' : state}
     </Chip>
   );
@@ -138,7 +140,7 @@ export function QueueSummary({ queue }: { queue: Queue }): ReactNode {
           (oldest: <MaybeTime at={oldest} />)
         </>
       )}
-      {held > 0 && `, ${count(held, isEstimate)} on hold`}.
+      {held > 0 && `, ${count(held, isEstimate)}\u00a0on\u00a0hold`}.
     </>
   );
 }

@@ -3,6 +3,7 @@ import { Link, useSearch } from '@tanstack/react-router';
 import { CirclePause, Layers } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Queue } from '../../../../sdk/src/api.ts';
+import { useScope } from '../../api/scope.ts';
 import { count, recipients } from '../../lib/numbers.ts';
 import { providerName, providerTitle } from '../../lib/providers.ts';
 import { useHasSomeProjects } from '../../ui/allowed.tsx';
@@ -48,7 +49,7 @@ export function QueueScreen(): ReactNode {
         <>
           <PageHead
             title="Queue"
-            about={queue.data && <QueueSummary queue={queue.data} />}
+            about={queue.data && queue.data.waiting > 0 && <QueueSummary queue={queue.data} />}
             {...(changes && { more: changes.items() })}
           >
             {!hasSomeProjects && (
@@ -72,6 +73,11 @@ type LoadedProps = { queue: Queue; changes: QueueChanges | null };
 
 function Loaded({ queue, changes }: LoadedProps): ReactNode {
   const isEmpty = queue.waiting === 0;
+  const scope = useScope();
+  // The row of this project alone would repeat the figures.
+  const hasOthers = queue.projects.some(
+    ({ project_id: id, environment }) => id !== scope.project || environment !== scope.environment,
+  );
   return (
     <PageBody>
       {isEmpty && (
@@ -94,7 +100,7 @@ function Loaded({ queue, changes }: LoadedProps): ReactNode {
         </>
       )}
       <PageColumns>
-        {queue.projects.length > 0 && <Projects queue={queue} />}
+        {hasOthers && <Projects queue={queue} />}
         {!isEmpty && <States />}
       </PageColumns>
     </PageBody>
@@ -164,20 +170,22 @@ function QueueFigures({ queue }: { queue: Queue }): ReactNode {
   );
 }
 
+/** The legend of the table above it. */
 function States(): ReactNode {
   return (
-    <Card title="States">
-      <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-3 gap-y-2 text-sm">
-        {STATE_MEANINGS.map(([state, meaning]) => (
-          <div key={state} className="contents">
-            <dt>
-              <StateChip state={state} />
-            </dt>
-            <dd>{meaning}</dd>
-          </div>
-        ))}
-      </dl>
-    </Card>
+    <dl
+      aria-label="States"
+      className="grid grid-cols-[auto_minmax(0,1fr)] items-baseline gap-x-4 gap-y-1.5 px-4 text-xs text-muted"
+    >
+      {STATE_MEANINGS.map(([state, meaning]) => (
+        <div key={state} className="contents">
+          <dt>
+            <StateChip state={state} isQuiet />
+          </dt>
+          <dd className="text-pretty">{meaning}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 
@@ -209,7 +217,7 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
               title: 'Current limit',
               isWide: true,
               cell: (row) => (
-                <div className="max-w-prose min-w-40">
+                <div className="max-w-prose min-w-40 text-balance">
                   <LimitText row={row} />
                 </div>
               ),
