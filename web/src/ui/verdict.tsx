@@ -18,13 +18,14 @@ export function Verdict(props: {
 }): ReactNode {
   const { tone, icon: Icon = TONE_ICONS[tone], action, children } = props;
   const id = useId();
+  const below = [children, action].filter(Boolean).length;
   return (
     <section
       aria-labelledby={id}
       data-tone={tone}
       className="grid shrink-0 grid-cols-[auto_minmax(0,1fr)] content-start gap-x-4 gap-y-1 rounded-card border border-[color-mix(in_oklab,var(--tone)_22%,var(--color-line))] bg-[color-mix(in_oklab,var(--tone-tint)_38%,var(--color-surface))] p-4 [--page-x:1rem] max-sm:gap-x-3"
     >
-      <div className={children || action ? 'sm:row-span-3' : ''}>
+      <div className={['', 'sm:row-span-2', 'sm:row-span-3'][below]}>
         <Tile icon={Icon} tone={tone} />
       </div>
       <h2

@@ -74,7 +74,10 @@ function Checklist({ facts }: { facts: Facts }): ReactNode {
 
 function Bar({ done, total }: { done: number; total: number }): ReactNode {
   return (
-    <div aria-hidden className="my-1.5 h-1.5 w-full overflow-hidden rounded-full bg-hover">
+    <div
+      aria-hidden
+      className="my-1.5 h-1.5 w-full max-w-none overflow-hidden rounded-full bg-hover"
+    >
       <div
         className="h-full rounded-full bg-accent"
         style={{ width: `${(100 * done) / total}%` }}

@@ -1,14 +1,15 @@
 /** One step: its state, a summary, and below it the actions. */
-import { Check, ChevronDown, Circle, Hourglass, type LucideIcon, X } from 'lucide-react';
+import { Check, ChevronDown, type LucideIcon, X } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Tone } from '../../ui/tone.ts';
 import type { Step, StepState } from './steps.ts';
 
-const MARKS: Readonly<Record<StepState, { tone: Tone; icon: LucideIcon; word: string }>> = {
+/** A step without an icon is marked by its number. */
+const MARKS: Readonly<Record<StepState, { tone: Tone; icon?: LucideIcon; word: string }>> = {
   done: { tone: 'good', icon: Check, word: 'Done' },
-  todo: { tone: 'open', icon: Circle, word: 'To do' },
+  todo: { tone: 'quiet', word: 'To do' },
   wrong: { tone: 'bad', icon: X, word: 'Needs you' },
-  waits: { tone: 'quiet', icon: Hourglass, word: 'Waits' },
+  waits: { tone: 'quiet', word: 'Waits' },
 };
 
 export function StepRow(props: {
@@ -21,23 +22,23 @@ export function StepRow(props: {
   const { step, number, isNext, children } = props;
   const [isOpen, setOpen] = useState(props.isOpenAtFirst);
   const { tone, icon: Icon, word } = MARKS[step.state];
-  const isQuiet = step.isOptional && step.state === 'todo';
   return (
     <li className="border-line not-first:border-t">
       <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary
           aria-current={isNext ? 'step' : undefined}
-          className="flex min-h-12 list-none flex-wrap items-center gap-x-3 gap-y-0.5 px-(--page-x) py-2.5 text-sm hover:bg-hover [&::-webkit-details-marker]:hidden"
+          className="own-chevron flex min-h-12 flex-wrap items-center gap-x-3 gap-y-0.5 px-(--page-x) py-2.5 text-sm hover:bg-hover"
         >
           <span
-            data-tone={isQuiet ? 'quiet' : tone}
-            className="inline-grid size-6 shrink-0 place-items-center rounded-full bg-(--tone-tint) text-(--tone)"
+            data-tone={isNext && tone === 'quiet' ? 'accent' : tone}
+            className={`inline-grid size-6 shrink-0 place-items-center rounded-full text-xs font-semibold tabular-nums ${isNext && tone === 'quiet' ? 'bg-accent text-on-accent' : 'bg-(--tone-tint) text-(--tone)'}`}
           >
-            <Icon size={14} strokeWidth={2.25} aria-hidden />
+            {Icon ? <Icon size={14} strokeWidth={2.25} aria-hidden /> : number}
             <span className="sr-only">{word}</span>
           </span>
           <h2 className="min-w-0 grow basis-40 font-medium break-words">
-            {number}. {step.title}
+            <span className="sr-only">{number}. </span>
+            {step.title}
             {step.isOptional && <span className="font-normal text-muted"> optional</span>}
           </h2>
           <span className="text-muted max-sm:basis-full max-sm:pl-9">{step.summary}</span>
