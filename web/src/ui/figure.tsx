@@ -48,7 +48,7 @@ export function Figure(props: {
             </span>
           )}
         </span>
-        {limit && <span className="block text-xs text-muted">{limit}</span>}
+        {limit && <span className="block text-xs text-balance text-muted">{limit}</span>}
         {children}
       </dd>
     </div>

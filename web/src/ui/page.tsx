@@ -32,7 +32,11 @@ export function PageHead(props: {
         <h1 dir="auto" className="text-left text-xl font-semibold text-balance break-words">
           {title}
         </h1>
-        {about && <p className="mt-0.5 text-muted text-pretty [overflow-wrap:anywhere]">{about}</p>}
+        {about && (
+          <p className="mt-0.5 text-muted text-pretty [overflow-wrap:anywhere] max-sm:text-balance">
+            {about}
+          </p>
+        )}
       </div>
       <div className="flex min-w-0 flex-wrap items-center gap-2 empty:hidden">
         {children}

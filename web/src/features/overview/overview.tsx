@@ -11,7 +11,7 @@ import { serverNowMs } from '../../lib/clock.ts';
 import { useMay } from '../../ui/allowed.tsx';
 import { Card } from '../../ui/card.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
-import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { Empty, Problem } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Breakdown, type Dimension, dimensionOf } from './figures/breakdown.tsx';
 import { countParts, outcomesOf, sum } from './figures/figures.ts';
@@ -46,7 +46,7 @@ export function OverviewScreen(): ReactNode {
       </PageHead>
       <PageBody>
         {attention.isPending ? (
-          <RowsSkeleton rows={2} />
+          <Blocks heights={['h-28']} />
         ) : (
           <>
             <OverallVerdict attention={attention} queue={queue.data} />
@@ -81,7 +81,7 @@ function PeriodFigures(props: {
   const split = useStats(period, by);
   const splitBefore = usePastStats(compared, by);
   const queue = useQuery(api.query('getQueue', { query: { scope: 'project' } }));
-  if (stats.isPending) return <RowsSkeleton rows={6} />;
+  if (stats.isPending) return <Blocks heights={['h-26', 'h-80', 'h-60']} />;
   if (stats.isError) return <Problem error={stats.error} retry={() => void stats.refetch()} />;
   const parts = countParts(stats.data, period.parts, nowMs);
   const partsBefore =
@@ -117,6 +117,17 @@ function PeriodFigures(props: {
         bounceLimit={bounceLimit}
       />
     </>
+  );
+}
+
+/** The parts of the page before they are read. */
+function Blocks({ heights }: { heights: readonly string[] }): ReactNode {
+  return (
+    <div role="status" aria-label="Loading" className="grid grid-cols-1 gap-6">
+      {heights.map((height) => (
+        <div key={height} className={`skeleton rounded-card! ${height}`} />
+      ))}
+    </div>
   );
 }
 

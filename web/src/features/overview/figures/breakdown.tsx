@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Queue, Stats } from '../../../../../sdk/src/api.ts';
 import { useScope } from '../../../api/scope.ts';
-import { providerName } from '../../../lib/providers.ts';
+import { providerTitle } from '../../../lib/providers.ts';
 import { filterBy } from '../../../lib/search-filter.ts';
 import { inWords } from '../../../lib/time.ts';
 import { Card } from '../../../ui/card.tsx';
@@ -14,7 +14,15 @@ import { type Column, Table } from '../../../ui/table.tsx';
 import { StateMark } from '../../queue/queue-words.tsx';
 import type { Part } from '../periods/periods.ts';
 import { emailsIn } from './emails-in.ts';
-import { changeOf, countsOf, endedOf, number, percent, pointsOf, shareOf } from './figures.ts';
+import {
+  changeOf,
+  countsOf,
+  endedOf,
+  number,
+  percentInColumn,
+  pointsOf,
+  shareOf,
+} from './figures.ts';
 
 export const DIMENSIONS = [
   ['provider', 'Provider'],
@@ -116,7 +124,7 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
     {
       title: 'Delivered',
       isNumber: true,
-      cell: ({ total }) => percent(shareOf(countsOf(total), 'delivered')),
+      cell: ({ total }) => percentInColumn(shareOf(countsOf(total), 'delivered')),
     },
     {
       title: 'Change',
@@ -131,7 +139,7 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
       cell: ({ total }) => {
         const share = shareOf(countsOf(total), 'bounced');
         const isAbove = bounceLimit !== undefined && share !== null && share > bounceLimit;
-        return <span className={isAbove ? 'text-bad' : ''}>{percent(share)}</span>;
+        return <span className={isAbove ? 'text-bad' : ''}>{percentInColumn(share)}</span>;
       },
     },
     {
@@ -179,7 +187,8 @@ function reasonColumns(context: Context): Column<Row>[] {
     {
       title: 'Of all bounces',
       isNumber: true,
-      cell: ({ total }) => percent(bounces === 0 ? null : countsOf(total).bounced / bounces),
+      cell: ({ total }) =>
+        percentInColumn(bounces === 0 ? null : countsOf(total).bounced / bounces),
     },
     {
       title: 'Change',
@@ -254,7 +263,7 @@ function wordsFor(by: Dimension, { value, name }: Total): string {
   const text = value ?? '';
   switch (by) {
     case 'provider':
-      return providerName(text);
+      return providerTitle(text);
     case 'template':
       return name ?? 'A deleted template';
     case 'key':

@@ -5,7 +5,7 @@ import { useScope } from '../../../api/scope.ts';
 import { Table } from '../../../ui/table.tsx';
 import type { Period } from '../periods/periods.ts';
 import { emailsIn } from './emails-in.ts';
-import { type CountedPart, number, outcomesOf, percent, shareOf } from './figures.ts';
+import { type CountedPart, number, outcomesOf, percentInColumn, shareOf } from './figures.ts';
 import { partText } from './part-text.ts';
 
 export function FiguresTable(props: {
@@ -42,7 +42,7 @@ export function FiguresTable(props: {
         {
           title: 'Bounce rate',
           isNumber: true,
-          cell: ({ part }) => percent(shareOf(part, 'bounced')),
+          cell: ({ part }) => percentInColumn(shareOf(part, 'bounced')),
         },
         {
           title: 'Compared',

@@ -118,6 +118,17 @@ export function percent(share: number | null): string {
   return (share > 0 && share < 0.01 ? small : percents).format(share);
 }
 
+const oneDigit = new Intl.NumberFormat(undefined, {
+  style: 'percent',
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
+
+/** A share in a column, always with one digit, so that those below each other align. */
+export function percentInColumn(share: number | null): string {
+  return share === null ? '–' : oneDigit.format(share);
+}
+
 /** The change of a share in percentage points: "+2.3 pts". Null: nothing to compare. */
 export function pointsOf(now: number | null, before: number | null): string | null {
   if (now === null || before === null) return null;

@@ -34,7 +34,8 @@ export function Sparkline(props: {
   const { values, limit } = props;
   const known = values.filter((value) => value !== null);
   const max = Math.max(...known, limit ?? 0) * 1.1;
-  if (known.length === 0 || max === 0) return <div className="mt-2 h-7" />;
+  // A single step would be a dash without a beginning.
+  if (known.length < 2 || max === 0) return <div className="mt-2 h-7" />;
   return (
     <svg
       aria-hidden

@@ -34,7 +34,7 @@ export function VolumeChart(props: Props): ReactNode {
       actions={
         <>
           <Legend comparedLabel={partsBefore && comparedLabel} />
-          <button type="button" onClick={() => setTable(!isTable)} className="link text-sm">
+          <button type="button" onClick={() => setTable(!isTable)} className="link text-sm sm:ml-2">
             {isTable ? 'Show chart' : 'Show table'}
           </button>
         </>
@@ -43,8 +43,20 @@ export function VolumeChart(props: Props): ReactNode {
         wide: <FiguresTable period={period} parts={parts} partsBefore={partsBefore} />,
       })}
     >
-      {!isTable && <Charts {...props} />}
+      {!isTable && (hasOutcomes(props) ? <Charts {...props} /> : <NoOutcomes />)}
     </Card>
+  );
+}
+
+function hasOutcomes({ parts, partsBefore }: ChartProps): boolean {
+  return [...parts, ...(partsBefore ?? [])].some((part) => outcomesOf(part) > 0);
+}
+
+function NoOutcomes(): ReactNode {
+  return (
+    <p className="text-sm text-muted">
+      No email of this period was delivered, deferred or bounced yet.
+    </p>
   );
 }
 

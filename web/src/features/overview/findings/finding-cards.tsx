@@ -91,8 +91,16 @@ function FindingCard(props: { finding: Finding; isFirst: boolean; isAlone: boole
       <div className="flex min-w-0 gap-3">
         <Tile icon={ICONS[kind]} tone={tone} />
         <div className="min-w-0">
-          <h3 className={`font-semibold break-words ${isHigh ? '' : 'text-sm'}`}>{title}</h3>
-          {detail && <p className="max-w-[84ch] text-sm break-words text-muted">{detail}</p>}
+          <h3
+            className={`font-semibold text-pretty [overflow-wrap:anywhere] ${isHigh ? '' : 'text-sm'}`}
+          >
+            {title}
+          </h3>
+          {detail && (
+            <p className="max-w-[84ch] text-sm text-pretty [overflow-wrap:anywhere] text-muted">
+              {detail}
+            </p>
+          )}
           <p className="mt-0.5 text-xs text-muted">
             {since && (
               <>
@@ -162,7 +170,7 @@ function LowFindings({ findings }: { findings: readonly Finding[] }): ReactNode 
           <li key={finding.id} className="flex items-start gap-2">
             <Info size={15} aria-hidden className="mt-2 shrink-0" />
             <div className="flex min-w-0 grow flex-col gap-x-4 pt-1.5 sm:flex-row sm:justify-between">
-              <span className="max-w-[110ch] min-w-0 break-words">{finding.title}</span>
+              <span className="max-w-[110ch] min-w-0 text-pretty break-words">{finding.title}</span>
               {finding.action && (
                 <button
                   type="button"

@@ -35,7 +35,8 @@ export function OverallVerdict(props: {
           {cause !== null && `: ${cause}`}
         </>
       }
-      action={<Strip hours={hours} states={states} />}
+      // Without mail there is nothing to show.
+      action={states.some((state) => state !== 'quiet') && <Strip hours={hours} states={states} />}
     >
       <p>{reason}</p>
       {props.queue && (
