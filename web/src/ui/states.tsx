@@ -21,6 +21,31 @@ export function RowsSkeleton({ rows = 8 }: { rows?: number }): ReactNode {
   );
 }
 
+/** Rows of two lines, like those of the lists of emails. */
+export function ListSkeleton({ rows = 10 }: { rows?: number }): ReactNode {
+  return (
+    <div role="status" aria-label="Loading">
+      {Array.from({ length: rows }, (_, row) => (
+        <div
+          key={row}
+          className="flex h-14.5 items-center justify-between gap-8 border-b border-line px-(--page-x)"
+        >
+          <div className="min-w-0 grow space-y-2.5">
+            <div className="skeleton h-3 w-48 max-w-full" />
+            <div className={`skeleton h-3 ${LINE_WIDTHS[row % LINE_WIDTHS.length]}`} />
+          </div>
+          <div className="flex w-16 shrink-0 flex-col items-end gap-2.5">
+            <div className="skeleton h-3 w-12" />
+            <div className="skeleton h-3 w-16" />
+          </div>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+const LINE_WIDTHS = ['w-3/5', 'w-2/5', 'w-1/2', 'w-1/3'];
+
 const NOT_FOUND = 404;
 
 export function Problem({ error, retry }: { error: unknown; retry?: () => void }): ReactNode {

@@ -19,18 +19,20 @@ export function Authentication({ authentication }: { authentication: Judgement }
   return (
     <ul className="space-y-1 text-sm">
       {lines.map(({ name, about, verdict, aligned, problem }) => (
-        <li key={`${name} ${about}`} className="flex flex-wrap items-center gap-x-2">
+        <li key={`${name} ${about}`} className="flex gap-2">
           {verdict === 'pass' ? (
-            <ShieldCheck size={14} aria-hidden className="text-good" />
+            <ShieldCheck size={14} aria-hidden className="mt-0.75 shrink-0 text-good" />
           ) : (
-            <ShieldAlert size={14} aria-hidden className="text-wait" />
+            <ShieldAlert size={14} aria-hidden className="mt-0.75 shrink-0 text-wait" />
           )}
-          <span>
-            {name}: {verdict}
-            {aligned !== null && (aligned ? ', aligned with From' : ', not aligned with From')}
+          <span className="flex min-w-0 flex-wrap items-baseline gap-x-2">
+            <span>
+              {name}: {verdict}
+              {aligned !== null && (aligned ? ', aligned with From' : ', not aligned with From')}
+            </span>
+            <span className="font-mono text-xs break-all text-muted">{about}</span>
+            {problem && <span className="text-muted">{problem}</span>}
           </span>
-          <span className="font-mono text-xs break-all text-muted">{about}</span>
-          {problem && <span className="text-muted">{problem}</span>}
         </li>
       ))}
     </ul>

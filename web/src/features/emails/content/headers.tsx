@@ -48,7 +48,9 @@ export function Headers(props: {
               <div key={index} className="gap-4 px-(--page-x) py-2 sm:flex">
                 <dt className="w-44 shrink-0 text-sm font-medium break-words">{name}</dt>
                 <dd className="min-w-0 grow">
-                  <p className="line-clamp-4 font-mono text-xs leading-5 break-all">{value}</p>
+                  <p className="line-clamp-4 font-mono text-xs leading-5 [overflow-wrap:anywhere]">
+                    {value}
+                  </p>
                   <p className="text-sm text-muted">{meaningOf(name, value)}</p>
                 </dd>
               </div>

@@ -98,10 +98,10 @@ function Row(props: Omit<Props, 'groups'> & { recipient: Recipient }): ReactNode
         type="button"
         aria-pressed={isChosen}
         onClick={() => onChoose(address)}
-        className="flex min-w-0 grow items-baseline gap-3 py-2 pr-2 pl-4 text-left text-sm -outline-offset-2 hover:bg-hover"
+        className="flex min-w-0 grow items-baseline gap-x-3 py-2 pr-2 pl-4 text-left text-sm -outline-offset-2 hover:bg-hover max-sm:flex-wrap max-sm:justify-between"
       >
-        <span className="min-w-0 grow">
-          <span className="break-all">{address}</span>
+        <span className="min-w-0 grow max-sm:basis-full">
+          <span className="[overflow-wrap:anywhere]">{address}</span>
           {kind !== 'to' && <span className="text-muted"> {kind}</span>}
         </span>
         <span className="shrink-0 whitespace-nowrap text-muted tabular-nums">

@@ -48,8 +48,10 @@ function Endpoint({ endpoint }: { endpoint: EndpointDeliveries }): ReactNode {
   const { url, deliveries, receivedCount, tone, answer, nextAttemptAt } = endpoint;
   return (
     <details className="group border-line not-first:border-t">
-      <summary className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2 text-sm -outline-offset-2 hover:bg-hover">
-        <span className="min-w-0 grow basis-60 break-all">{url}</span>
+      <summary className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2 text-sm -outline-offset-2 before:mr-0! hover:bg-hover">
+        <span className="min-w-0 grow basis-60 [overflow-wrap:anywhere] max-sm:basis-48">
+          {url}
+        </span>
         <Chip tone={tone} isQuiet={tone === 'good'}>
           {receivedCount} of {deliveries.length}
           {answer !== null && `, ${answer}`}

@@ -1,9 +1,10 @@
 /** Emails sent with test keys, as a mail program shows them: a list, and the open email beside it. */
-import { Link, Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { MailOpen, Trash2 } from 'lucide-react';
+import { Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { Inbox, MailOpen, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { useScope } from '../../../api/scope.ts';
 import { serverNowMs } from '../../../lib/clock.ts';
+import { ButtonLink } from '../../../ui/button.tsx';
 import { Find } from '../../../ui/find.tsx';
 import { ListAndDetail } from '../../../ui/list-and-detail.tsx';
 import type { MoreItems } from '../../../ui/more-menu.tsx';
@@ -78,15 +79,18 @@ function OnlyInTest(): ReactNode {
   return (
     <>
       <PageHead title="Test inbox" />
-      <Empty title="The test inbox is part of the test environment">
+      <Empty
+        title="The test inbox is part of the test environment"
+        icon={Inbox}
+        action={
+          <ButtonLink look="primary" to={ROUTE} params={{ project, environment: 'test' }}>
+            Open the test inbox
+          </ButtonLink>
+        }
+      >
         <p>
           Emails sent with live keys are delivered; their status is under Emails. Emails sent with
           test keys are not delivered and appear in the test inbox.
-        </p>
-        <p>
-          <Link to={ROUTE} params={{ project, environment: 'test' }} className="link">
-            Open the test inbox
-          </Link>
         </p>
       </Empty>
     </>

@@ -13,7 +13,7 @@ import { type Selection, useSelection } from '../../../ui/bulk.tsx';
 import { useShortcuts } from '../../../lib/keys.ts';
 import { importWhenOnline } from '../../../lib/lazy-import.ts';
 import { Button } from '../../../ui/button.tsx';
-import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
+import { ListSkeleton, Problem } from '../../../ui/states.tsx';
 import { StatusBadge } from '../../../ui/status.tsx';
 import { Time } from '../../../ui/time.tsx';
 import { rowsUpTo } from './email-pages.ts';
@@ -44,7 +44,7 @@ export function EmailList({ place, q, openId }: ListProps): ReactNode {
     const all = emails.data?.pages.flatMap((page) => page.data) ?? [];
     return place === 'test-inbox' ? all.filter(({ id }) => !isRemoved(marks, id)) : all;
   }, [emails.data, marks, place]);
-  if (emails.isPending) return <RowsSkeleton />;
+  if (emails.isPending) return <ListSkeleton />;
   if (emails.isLoadingError)
     return <Problem error={emails.error} retry={() => void emails.refetch()} />;
   if (rows.length === 0 && !emails.hasNextPage) return <NoEmails to={PLACES[place].to} q={q} />;
@@ -146,7 +146,7 @@ function Rows(props: RowsProps): ReactNode {
             );
           })}
         </ul>
-        {isLoading && <RowsSkeleton rows={3} />}
+        {isLoading && <ListSkeleton rows={3} />}
       </div>
     </div>
   );

@@ -1,8 +1,10 @@
 /** An empty list of emails: an example request to copy, or the search without results. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { Mail, SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { useApi, useScope } from '../../../api/scope.ts';
+import { ButtonLink } from '../../../ui/button.tsx';
 import { Code, Empty } from '../../../ui/states.tsx';
 
 type Props = {
@@ -15,12 +17,17 @@ export function NoEmails({ to, q }: Props): ReactNode {
   const scope = useScope();
   if (q !== '') {
     return (
-      <Empty title="No matching emails">
-        <p className="break-words">
-          Nothing was found for <code className="font-mono text-sm">{q}</code>.{' '}
-          <Link to={to} params={scope} className="link">
+      <Empty
+        title="No matching emails"
+        icon={SearchX}
+        action={
+          <ButtonLink to={to} params={scope}>
             Show all emails
-          </Link>
+          </ButtonLink>
+        }
+      >
+        <p className="break-words">
+          Nothing was found for <code className="font-mono text-sm">{q}</code>.
         </p>
       </Empty>
     );
@@ -34,19 +41,27 @@ function FirstEmail(): ReactNode {
   const isTest = scope.environment === 'test';
   const domains = useQuery(query('listDomains', { query: { limit: 100 } }));
   const domain = domains.data?.data.find(({ status }) => status === 'verified')?.name;
+  const cannotSend = domains.isSuccess && domain === undefined;
   return (
-    <Empty title="No emails yet">
+    <Empty
+      title="No emails yet"
+      icon={Mail}
+      action={
+        cannotSend && (
+          <ButtonLink look="primary" to="/$project/$environment/domains" params={scope}>
+            Add a domain
+          </ButtonLink>
+        )
+      }
+    >
       <p>
         Emails sent with a {scope.environment} key appear here immediately, with their delivery
         status.{isTest && ' In the test environment a simulator replies instead of mail servers.'}
       </p>
-      {domains.isSuccess && domain === undefined && (
+      {cannotSend && (
         <p>
-          This project cannot send yet.{' '}
-          <Link to="/$project/$environment/domains" params={scope} className="link">
-            Add the domain of your sender addresses
-          </Link>{' '}
-          and publish its DNS records.
+          This project cannot send yet. Add the domain of your sender addresses and publish its DNS
+          records.
         </p>
       )}
       {domain !== undefined && (

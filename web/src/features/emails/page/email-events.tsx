@@ -84,16 +84,22 @@ function Step({ event, before, isLast }: StepProps): ReactNode {
         />
         {!isLast && <span aria-hidden className="w-px grow bg-line" />}
       </div>
-      <div className="min-w-0 grow pb-4">
-        <p className="flex flex-wrap items-baseline gap-x-2">
-          <span>{WORDS[type] ?? type}</span>
-          {recipient && (
-            <RecipientLink address={recipient} className="font-mono text-xs text-muted" />
-          )}
-          <time dateTime={at} title={absoluteTime(at)} className="text-xs text-muted tabular-nums">
+      <div className="max-w-3xl min-w-0 grow pb-4">
+        <p className="flex items-baseline justify-between gap-x-3">
+          <span className="font-medium">{WORDS[type] ?? type}</span>
+          <time
+            dateTime={at}
+            title={absoluteTime(at)}
+            className="shrink-0 text-xs text-muted tabular-nums"
+          >
             {before && isSameDay(before.created_at, at) ? timeOfDay(at) : absoluteTime(at)}
           </time>
         </p>
+        {recipient && (
+          <p className="text-sm">
+            <RecipientLink address={recipient} className="text-muted" />
+          </p>
+        )}
         {reply?.message && (
           <p className="mt-0.5 font-mono text-xs break-words text-muted">
             {[reply.code, reply.enhanced_code, reply.message].filter(Boolean).join(' ')}
