@@ -13,6 +13,7 @@ import {
   redirect,
   stringifySearchWith,
 } from '@tanstack/react-router';
+import { SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { call, type Scope, whenSignedOut } from './api/client.ts';
 import { coverPage } from './api/cover.ts';
@@ -31,6 +32,7 @@ import { Pending } from './ui/pending.tsx';
 import { buttonLook } from './ui/button.tsx';
 import { PageHead } from './ui/page.tsx';
 import { Problem } from './ui/states.tsx';
+import { Tile } from './ui/verdict.tsx';
 
 /** A screen that is loaded on first use, as soon as the service can be reached. */
 const screen: typeof lazyRouteComponent = (load, name) =>
@@ -51,7 +53,15 @@ export const queries = new QueryClient({
 function NotFound(): ReactNode {
   return (
     <>
-      <PageHead title="Page not found" about="The address leads nowhere. It may have a typo." />
+      <PageHead
+        title="Page not found"
+        about="The address leads nowhere. It may have a typo."
+        crumb={
+          <span className="mb-3 block pt-6">
+            <Tile icon={SearchX} tone="quiet" />
+          </span>
+        }
+      />
       <div className="px-(--page-x)">
         <a href="/dashboard/" className={buttonLook({ look: 'primary' })}>
           Open the dashboard

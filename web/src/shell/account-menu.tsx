@@ -9,7 +9,7 @@ import { sessionQuery, signOut } from '../api/session.ts';
 import { MENU_ITEM, MENU_POPUP } from '../ui/more-menu.tsx';
 import { chooseTheme, chosenTheme, THEMES } from './theme.ts';
 
-const THEME_WORDS = { system: 'Theme of the system', light: 'Light', dark: 'Dark' } as const;
+const THEME_WORDS = { system: 'As the system', light: 'Light', dark: 'Dark' } as const;
 const INITIALS = 2;
 
 export function AccountMenu({ onLeave }: { onLeave: (() => void) | undefined }): ReactNode {
@@ -76,6 +76,7 @@ function ThemeItems(): ReactNode {
         setTheme(chosen);
       }}
     >
+      <Menu.GroupLabel className="px-2 pt-1 pb-0.5 text-xs text-muted">Theme</Menu.GroupLabel>
       {THEMES.map((name) => (
         <Menu.RadioItem key={name} value={name} className={MENU_ITEM}>
           <span className="grow">{THEME_WORDS[name]}</span>

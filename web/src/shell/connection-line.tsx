@@ -18,7 +18,8 @@ export function ConnectionLine(): ReactNode {
     <div role="status" aria-label="Connection">
       {connection.kind !== 'up' && (
         <p
-          className={`flex items-center gap-2 border-b border-line px-4 py-1.5 text-sm ${connection.kind === 'down' ? 'text-wait' : 'text-good'}`}
+          data-tone={connection.kind === 'down' ? 'wait' : 'good'}
+          className="flex items-center gap-2 border-b border-line bg-(--tone-tint) px-(--page-x) py-1.5 text-sm text-(--tone)"
         >
           {connection.kind === 'down' ? (
             <CloudOff size={15} aria-hidden className="shrink-0" />

@@ -18,7 +18,8 @@ import {
 } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useEffect, useState } from 'react';
 import { Dialog } from '../ui/dialog.tsx';
-import { activeShortcuts, keyText } from '../lib/keys.ts';
+import { activeShortcuts } from '../lib/keys.ts';
+import { Keys } from '../ui/keys.tsx';
 import { type Choice, useActions, useObjects, useSearches } from './palette-choices.ts';
 
 export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }): ReactNode {
@@ -169,12 +170,12 @@ function Option(props: {
         </span>
         {about && <span className="truncate text-xs text-muted">{about}</span>}
       </span>
-      {keys && (
-        <kbd className="shrink-0 rounded border border-edge bg-surface px-1.5 py-0.5 font-sans text-xs text-muted max-sm:hidden">
-          {keyText(keys)}
-        </kbd>
+      {keys && <Keys keys={keys} className="max-sm:hidden" />}
+      {kind && (
+        <span className="inline-block shrink-0 text-xs text-muted first-letter:uppercase">
+          {kind}
+        </span>
       )}
-      {kind && <span className="shrink-0 text-xs text-muted">{kind}</span>}
     </li>
   );
 }

@@ -10,16 +10,9 @@ import { IconButton } from '../ui/button.tsx';
 import { Chip } from '../ui/chip.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { UndoProvider } from '../ui/undo.tsx';
-import {
-  activeShortcuts,
-  areSingleKeysOn,
-  keyText,
-  listenForKeys,
-  type Shortcut,
-  switchSingleKeys,
-  useShortcuts,
-} from '../lib/keys.ts';
+import { listenForKeys, type Shortcut, useShortcuts } from '../lib/keys.ts';
 import { ConnectionLine } from './connection-line.tsx';
+import { KeyList } from './key-list.tsx';
 import { Navigation } from './navigation.tsx';
 import { Palette } from './palette.tsx';
 import { useScreens } from './screens.ts';
@@ -139,36 +132,5 @@ function SkipLink(): ReactNode {
     >
       Skip to the content
     </a>
-  );
-}
-
-function KeyList(): ReactNode {
-  const [isOn, setOn] = useState(areSingleKeysOn);
-  return (
-    <>
-      <label className="flex items-center gap-2 px-5 pt-1">
-        <input
-          type="checkbox"
-          checked={isOn}
-          onChange={({ target }) => {
-            switchSingleKeys(target.checked);
-            setOn(target.checked);
-          }}
-        />
-        Shortcuts of a single key
-      </label>
-      <dl className="px-5 pt-3 pb-5 text-sm">
-        {activeShortcuts().map(({ keys, label }) => (
-          <div key={keys} className="flex justify-between border-b border-line py-1.5">
-            <dt>{label}</dt>
-            <dd>
-              <kbd className="rounded border border-edge bg-surface px-1.5 py-0.5 font-sans text-xs text-muted">
-                {keyText(keys)}
-              </kbd>
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </>
   );
 }

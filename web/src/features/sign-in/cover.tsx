@@ -8,7 +8,7 @@ import { createPortal } from 'react-dom';
 import { call, signedInAgain } from '../../api/client.ts';
 import { coverPage } from '../../api/cover.ts';
 import { sessionQuery } from '../../api/session.ts';
-import { PasswordForm } from './forms.tsx';
+import { PasswordForm, Wordmark } from './forms.tsx';
 import { PasskeyButton } from './passkey.tsx';
 import { ProviderLink } from './provider.tsx';
 
@@ -42,14 +42,17 @@ export function Cover(): ReactNode {
       className="m-0 h-full max-h-none w-full max-w-none bg-canvas text-text"
     >
       <div className="flex min-h-full flex-col items-center justify-center px-4 py-10">
-        <div className="w-full max-w-100 rounded-xl border border-line bg-surface p-6 shadow-low">
-          <PasswordForm
-            about="You have been signed out. Sign in to continue where you were."
-            {...(before && { email: before.member.email })}
-            onSignedIn={goOn}
-          />
-          <PasskeyButton onSignedIn={goOn} />
-          <ProviderLink />
+        <div className="w-full max-w-100">
+          <Wordmark />
+          <div className="rounded-xl border border-line bg-surface p-6 shadow-low">
+            <PasswordForm
+              about="You have been signed out. Sign in to continue where you were."
+              {...(before && { email: before.member.email })}
+              onSignedIn={goOn}
+            />
+            <PasskeyButton onSignedIn={goOn} />
+            <ProviderLink />
+          </div>
         </div>
       </div>
     </dialog>,

@@ -95,3 +95,13 @@ export function PasswordForm(props: {
     </SignInForm>
   );
 }
+
+/** The sign and the name above a form. */
+export function Wordmark(): ReactNode {
+  return (
+    <p className="mb-5 flex items-center gap-2.5 text-lg font-semibold">
+      <img src="/dashboard/icon.svg" alt="" width={32} height={32} />
+      Letterhaus
+    </p>
+  );
+}

@@ -7,7 +7,7 @@ import { coverPage } from '../../api/cover.ts';
 import { setupQuery } from '../../api/session.ts';
 import { Field, textOf } from '../../ui/field.tsx';
 import { Problem } from '../../ui/states.tsx';
-import { PasswordForm, SignInForm } from './forms.tsx';
+import { PasswordForm, SignInForm, Wordmark } from './forms.tsx';
 import { PasskeyButton } from './passkey.tsx';
 import { FromProvider, pageBeforeProvider, ProviderButton } from './provider.tsx';
 
@@ -22,10 +22,7 @@ export function SignIn(): ReactNode {
   return (
     <main className="flex min-h-full flex-col items-center justify-center px-4 py-10">
       <div className="w-full max-w-100">
-        <p className="mb-5 flex items-center gap-2.5 text-lg font-semibold">
-          <img src="/dashboard/icon.svg" alt="" width={32} height={32} />
-          Letterhaus
-        </p>
+        <Wordmark />
         <div className="rounded-xl border border-line bg-surface p-6 shadow-low [--page-x:0px]">
           {token === undefined && <WithoutLink />}
           {token !== undefined && purpose === 'first' && <FirstOwner token={token} />}
