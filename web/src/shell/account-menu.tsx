@@ -42,7 +42,7 @@ export function AccountMenu({ onLeave }: { onLeave: (() => void) | undefined }):
       </Menu.Trigger>
       <Menu.Portal>
         <Menu.Positioner className="z-60" align="start" side="top" sideOffset={4}>
-          <Menu.Popup className={MENU_POPUP}>
+          <Menu.Popup className={`${MENU_POPUP} w-(--anchor-width)`}>
             <ThemeItems />
             <Menu.Separator className="my-1 border-t border-line" />
             <Menu.Item

@@ -57,7 +57,9 @@ function CardHead(props: {
         </h2>
         {props.about && <p className="min-w-0 max-w-prose text-muted">{props.about}</p>}
       </div>
-      {props.actions && <div className="flex flex-wrap items-center gap-2">{props.actions}</div>}
+      {props.actions && (
+        <div className="flex max-w-full min-w-0 flex-wrap items-center gap-2">{props.actions}</div>
+      )}
     </header>
   );
 }

@@ -2,6 +2,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useScope } from '../api/scope.ts';
+import { Address } from './address.tsx';
 
 export function RecipientLink({
   address,
@@ -16,9 +17,9 @@ export function RecipientLink({
       to="/$project/$environment/recipients/$address"
       params={{ ...scope, address }}
       preload={false}
-      className={`break-all underline decoration-line underline-offset-2 hover:decoration-current ${className}`}
+      className={`underline decoration-line underline-offset-2 hover:decoration-current ${className}`}
     >
-      {address}
+      <Address address={address} />
     </Link>
   );
 }

@@ -92,7 +92,7 @@ export function Empty(props: {
     <div className="flex max-w-2xl flex-col items-start gap-2 px-(--page-x) py-6">
       {icon && <Tile icon={icon} tone="accent" />}
       <h2 className="text-base font-semibold">{title}</h2>
-      <div className="w-full space-y-3 text-muted empty:hidden">{children}</div>
+      <div className="w-full space-y-3 text-pretty text-muted empty:hidden">{children}</div>
       {action && <div className="mt-1 flex flex-wrap items-center gap-2">{action}</div>}
     </div>
   );

@@ -120,12 +120,18 @@ function PeriodFigures(props: {
   );
 }
 
-/** The parts of the page before they are read. */
+/** The cards of the page before they are read. */
 function Blocks({ heights }: { heights: readonly string[] }): ReactNode {
   return (
     <div role="status" aria-label="Loading" className="grid grid-cols-1 gap-6">
       {heights.map((height) => (
-        <div key={height} className={`skeleton rounded-card! ${height}`} />
+        <div
+          key={height}
+          className={`animate-[appear_1ms_150ms_both] space-y-3 rounded-card border border-line bg-surface p-4 ${height}`}
+        >
+          <div className="skeleton h-3.5 w-48 max-w-full" />
+          <div className="skeleton h-3 w-2/5" />
+        </div>
       ))}
     </div>
   );

@@ -169,7 +169,7 @@ function Replies({ replies }: { replies: QueueProvider['answers'] }): ReactNode 
                     to="/$project/$environment/emails/$id"
                     params={{ ...scope, id }}
                     title={recipient}
-                    className="link block max-w-64 truncate"
+                    className="link inline-block max-w-64 truncate align-bottom"
                   >
                     {recipient}
                   </Link>

@@ -118,11 +118,13 @@ export function WebhookStep({ facts: { webhooks } }: Props): ReactNode {
       </p>
       <ul className="space-y-1 text-sm">
         {webhooks.map(({ id, url, failing_since: since }) => (
-          <li key={id} className="flex flex-wrap items-center gap-2">
-            <Chip tone={since === null ? 'good' : 'bad'} isQuiet={since === null}>
-              {since === null ? 'Works' : 'Fails'}
-            </Chip>
-            <span className="font-mono text-xs break-all">{url}</span>
+          <li key={id} className="flex items-baseline gap-2">
+            <span className="w-16 shrink-0">
+              <Chip tone={since === null ? 'good' : 'bad'} isQuiet={since === null}>
+                {since === null ? 'Works' : 'Fails'}
+              </Chip>
+            </span>
+            <span className="min-w-0 font-mono text-xs [overflow-wrap:anywhere]">{url}</span>
           </li>
         ))}
       </ul>

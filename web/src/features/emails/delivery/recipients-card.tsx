@@ -6,6 +6,7 @@ import type { Recipient } from '../../../../../sdk/src/api.ts';
 import { useScope } from '../../../api/scope.ts';
 import { recipients as inCount } from '../../../lib/numbers.ts';
 import { inWords, secondsBetween } from '../../../lib/time.ts';
+import { Address } from '../../../ui/address.tsx';
 import { Card } from '../../../ui/card.tsx';
 import { Chip } from '../../../ui/chip.tsx';
 import { ShareBar } from '../../../ui/share-bar.tsx';
@@ -101,7 +102,7 @@ function Row(props: Omit<Props, 'groups'> & { recipient: Recipient }): ReactNode
         className="flex min-w-0 grow items-baseline gap-x-3 py-2 pr-2 pl-4 text-left text-sm -outline-offset-2 hover:bg-hover max-sm:flex-wrap max-sm:justify-between"
       >
         <span className="min-w-0 grow max-sm:basis-full">
-          <span className="[overflow-wrap:anywhere]">{address}</span>
+          <Address address={address} />
           {kind !== 'to' && <span className="text-muted"> {kind}</span>}
         </span>
         <span className="shrink-0 whitespace-nowrap text-muted tabular-nums">

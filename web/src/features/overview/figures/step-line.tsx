@@ -35,7 +35,7 @@ export function Sparkline(props: {
   const known = values.filter((value) => value !== null);
   const max = Math.max(...known, limit ?? 0) * 1.1;
   // A single step would be a dash without a beginning.
-  if (known.length < 2 || max === 0) return <div className="mt-2 h-7" />;
+  if (known.length < 2 || max === 0) return null;
   return (
     <svg
       aria-hidden
