@@ -96,19 +96,28 @@ function Head(props: {
   );
 }
 
+/** Up to so many emails and requests stand above the cards instead of beside them. */
+const SHORT = 4;
+
 function Content(props: {
   recipient: RecipientOverview;
   counts: EmailCounts | undefined;
 }): ReactNode {
   const { recipient, counts } = props;
+  const { refused_requests: refused, last_reply: last } = recipient;
+  // Beside two cards a short list would leave a hole.
+  const isShort = counts !== undefined && counts.total + refused.length <= SHORT && last !== null;
   return (
     <PageBody>
       <RecipientVerdict recipient={recipient} counts={counts} />
       <Outcomes recipient={recipient} counts={counts} />
-      {/* The list is at least as long as the cards beside it. */}
-      <div className="grid grid-cols-1 gap-6 min-[1100px]:grid-cols-[minmax(0,5fr)_minmax(0,2fr)]">
+      <div
+        className={`grid grid-cols-1 gap-6 ${isShort ? '' : 'min-[1100px]:grid-cols-[minmax(0,5fr)_minmax(0,2fr)]'}`}
+      >
         <EmailsAndRequests recipient={recipient} />
-        <div className="grid grid-cols-1 content-start gap-6">
+        <div
+          className={`grid grid-cols-1 content-start gap-6 ${isShort ? 'min-[900px]:grid-cols-2' : ''}`}
+        >
           <SuppressionCard recipient={recipient} />
           <ProviderCard recipient={recipient} />
         </div>
