@@ -63,8 +63,10 @@ export function DayFilter(props: {
         onChange={chooseNamed}
         options={[['', from === '' && to === '' ? 'Any day' : 'Chosen days'], ...NAMES]}
       />
-      <Day label="From" value={from} onChoose={(day) => props.onChoose({ from: day, to })} />
-      <Day label="To" value={to} onChoose={(day) => props.onChoose({ from, to: day })} />
+      <span className="flex gap-2 max-sm:contents">
+        <Day label="From" value={from} onChoose={(day) => props.onChoose({ from: day, to })} />
+        <Day label="To" value={to} onChoose={(day) => props.onChoose({ from, to: day })} />
+      </span>
     </>
   );
 }
