@@ -19,7 +19,7 @@ const DIFFERENT = join(import.meta.dirname, '../../data/pictures');
 const PIXEL_THRESHOLD = 0.2;
 /** A line of text that is there or not makes more than this on a desk. */
 const SHARE_MAX = 0.001;
-const BYTES_MAX = 4_000_000;
+const BYTES_MAX = 6_000_000;
 
 await buildDashboard();
 const browser = await startBrowser(DRAWN_ALIKE);

@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import { PNG } from 'pngjs';
-import { memberOf, ownerOf } from './browser.ts';
+import { memberOf, OWNER, ownerOf } from './browser.ts';
 import type { TestBrowser } from './chromium.ts';
 import { openPage, signedIn } from './dashboard.ts';
 import { type FullService, startFullService } from './full-service.ts';
@@ -29,6 +29,9 @@ const SIZES = {
   phone: { width: 390, height: 844 },
 } as const;
 
+/** On a phone in the dark: what covers the page there. */
+const DARK_PHONE = 'palette,account-menu';
+
 type Look = { size: keyof typeof SIZES; theme: 'light' | 'dark' };
 
 const DARK = 'queue,domain,templates,sign-in,emails,email,recipient,overview,webhook';
@@ -40,6 +43,7 @@ const LOOKS: readonly (Look & { only?: string })[] = [
   { size: 'desk', theme: 'light' },
   { size: 'desk', theme: 'dark', only: DARK },
   { size: 'phone', theme: 'light', only: PHONE },
+  { size: 'phone', theme: 'dark', only: DARK_PHONE },
 ];
 
 /** Arguments of Chromium with which text is drawn alike on all machines. */
@@ -50,7 +54,17 @@ export const DRAWN_ALIKE = [
   '--hide-scrollbars',
 ];
 
-type Screens = Record<string, readonly [path: string, shown: string]>;
+type Screens = Record<string, readonly [path: string, shown: string, options?: ScreenOptions]>;
+
+type ScreenOptions = {
+  /** Called before the page is opened. */
+  prepare?: (page: Page) => Promise<unknown>;
+  /** Called when the page is complete. */
+  act?: (page: Page) => Promise<unknown>;
+  /** Undoes both. */
+  restore?: (page: Page) => Promise<unknown>;
+  isLoading?: true;
+};
 
 /** A service, and its screens by name: the path within the environment, and text of the complete screen. */
 type Part = {
@@ -84,9 +98,49 @@ const screensOfFull = ({ email, webhook }: FullService): Screens => ({
   setup: ['setup', 'First email, in test'],
   settings: ['settings', 'Sessions'],
   'audit-log': ['audit-log', 'Created the owner'],
+  'test-inbox': ['test-inbox', 'Your receipt from Acme'],
+  missing: ['nothing-here', 'Page not found'],
+  palette: [
+    'emails',
+    'Your receipt from Acme',
+    {
+      act: async (page) => {
+        await page.keyboard.press('ControlOrMeta+k');
+        await page.getByRole('option', { name: /^Overview/ }).waitFor();
+      },
+    },
+  ],
+  'account-menu': ['emails', 'Your receipt from Acme', { act: openAccountMenu }],
+  loading: [
+    'emails',
+    'Part of an address',
+    {
+      prepare: (page) => page.route('**/v1/emails?**', () => {}),
+      restore: (page) => page.unrouteAll(),
+      isLoading: true,
+    },
+  ],
+  offline: [
+    'emails',
+    'Your receipt from Acme',
+    {
+      act: async (page) => {
+        await page.context().setOffline(true);
+        await page.getByText('You are offline since').waitFor();
+      },
+      restore: (page) => page.context().setOffline(false),
+    },
+  ],
   // The last one, because it stops the clock of the page.
   overview: ['overview', '95% delivered within'],
 });
+
+async function openAccountMenu(page: Page): Promise<void> {
+  const navigation = page.getByRole('button', { name: 'Navigation' });
+  if (await navigation.isVisible()) await navigation.click();
+  await page.getByRole('button', { name: OWNER.name }).filter({ visible: true }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).waitFor();
+}
 
 /** Starts the services, fills them, and pictures their screens. */
 export async function takePictures(browser: TestBrowser): Promise<Picture[]> {
@@ -133,19 +187,24 @@ async function takeLook(
     const png = small(await page.screenshot({ animations: 'disabled', caret: 'hide' }));
     pictures.push({ name: `${name}-${size}-${theme}`, png });
   };
-  if ('queue' in screens) {
+  if ('queue' in screens && isTaken('sign-in')) {
     await page.goto(`${service.url}/dashboard/sign-in`);
     await page.getByLabel('Email').waitFor();
     await take('sign-in');
   }
   await page.context().addCookies(cookies);
-  for (const [name, [path, shown]] of Object.entries(screens)) {
+  for (const [name, [path, shown, options = {}]] of Object.entries(screens)) {
     if (!isTaken(name)) continue;
     if (name === 'overview') await fixClock(page);
+    await options.prepare?.(page);
     await page.goto(`${service.url}/dashboard/${project}/test/${path}`);
-    await page.getByText(shown).filter({ visible: true }).first().waitFor();
-    await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+    const text = page.getByText(shown).or(page.getByPlaceholder(shown));
+    await text.filter({ visible: true }).first().waitFor();
+    const state = options.isLoading ? 'visible' : 'detached';
+    await page.locator('.skeleton').first().waitFor({ state });
+    await options.act?.(page);
     await take(name);
+    await options.restore?.(page);
   }
   return pictures;
 }
@@ -233,8 +292,8 @@ async function settle(page: Page): Promise<void> {
       [/another \\d+ (s|min|h)/g, 'another 60 min'],
       [/lh(\\d)-[0-9a-f]{8}/g, 'lh$1-00000000'],
       [/\\d+ (KB|MB) used/g, '4 MB used'],
-      [/\\d{1,2}:\\d\\d(:\\d\\d)? [AP]M/g, '09:14 AM'],
-      [/(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \\d{1,2}\\b/g, 'Nov 21'],
+      [/\\d{1,2}:\\d\\d(:\\d\\d)?\\s[AP]M/g, '09:14 AM'],
+      [/(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\\s\\d{1,2}\\b/g, 'Nov 21'],
       [/\\b\\d+(\\.\\d)? (ms|s)\\b/g, '40 ms'],
     ];
     while (walker.nextNode()) {
