@@ -12,7 +12,7 @@ export function Filters({ children }: { children: ReactNode }): ReactNode {
     <div
       role="group"
       aria-label="Filter"
-      className="flex flex-wrap items-center gap-2 max-sm:grid max-sm:grid-cols-2 max-sm:[&_select]:w-full!"
+      className="flex flex-wrap items-center gap-2 max-sm:grid max-sm:grid-cols-2 max-sm:[&_select]:w-full! max-sm:[&>select:last-of-type:nth-of-type(odd)]:col-span-2"
     >
       {children}
     </div>
@@ -63,7 +63,7 @@ export function DayFilter(props: {
         onChange={chooseNamed}
         options={[['', from === '' && to === '' ? 'Any day' : 'Chosen days'], ...NAMES]}
       />
-      <span className="flex gap-2 max-sm:contents">
+      <span className="flex gap-2 max-sm:col-span-2 max-sm:grid max-sm:grid-cols-2">
         <Day label="From" value={from} onChoose={(day) => props.onChoose({ from: day, to })} />
         <Day label="To" value={to} onChoose={(day) => props.onChoose({ from, to: day })} />
       </span>
@@ -79,7 +79,7 @@ const NAMES = NAMED_DAYS.map(([name, , words]) => [name, words] as const);
 
 function Day(props: { label: string; value: string; onChoose: (day: string) => void }): ReactNode {
   return (
-    <label className="flex min-w-0 items-center gap-1.5 text-sm text-muted">
+    <label className="flex min-w-0 items-center gap-1.5 text-sm text-muted max-sm:flex-col max-sm:items-stretch max-sm:gap-0.5">
       {props.label}
       <input
         type="date"
