@@ -119,7 +119,7 @@ export function WebhookStep({ facts: { webhooks } }: Props): ReactNode {
       <ul className="space-y-1 text-sm">
         {webhooks.map(({ id, url, failing_since: since }) => (
           <li key={id} className="flex items-baseline gap-2">
-            <span className="w-16 shrink-0">
+            <span className="w-15 shrink-0">
               <Chip tone={since === null ? 'good' : 'bad'} isQuiet={since === null}>
                 {since === null ? 'Works' : 'Fails'}
               </Chip>
