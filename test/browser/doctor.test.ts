@@ -7,6 +7,7 @@ import {
   assertAccessible,
   assertGoodInAllThemes,
   buildDashboard,
+  copyBy,
   signedIn,
   takePage,
 } from '../support/dashboard.ts';
@@ -48,9 +49,11 @@ test('an owner runs the doctor, sees its progress, and reads what to do with the
   await assertAccessible(page);
   // The run waits for this answer.
   dns.setFailure('gmail.com', 'timeout');
-  await page.getByRole('button', { name: 'Run the doctor' }).click();
-  await page.getByText(/^\d+ of \d+ checks have ended$/).waitFor();
-  await page.getByRole('button', { name: 'Running' }).waitFor();
+  await Promise.all([
+    page.getByText(/^\d+ of \d+ checks have ended$/).waitFor(),
+    page.getByRole('button', { name: 'Running' }).waitFor(),
+    page.getByRole('button', { name: 'Run the doctor' }).click(),
+  ]);
   await assertAccessible(page);
   dns.setFailure('gmail.com', null);
   await page.getByRole('button', { name: 'Run again' }).waitFor({ timeout: 120_000 });
@@ -63,14 +66,15 @@ test('an owner runs the doctor, sees its progress, and reads what to do with the
     .waitFor();
   await page.getByText(/^Checked .+: \d+ red, \d+ yellow, \d+ unknown, \d+ green$/).waitFor();
   const [command] = await page.getByLabel('command', { exact: true }).allTextContents();
-  await page.getByRole('button', { name: 'Copy the command' }).first().click();
-  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  await copyBy(page.getByRole('button', { name: 'Copy the command' }).first());
   assert.equal(await page.evaluate('navigator.clipboard.readText()'), command);
   const right = page.getByText(/^No problems \(/);
   await right.click();
   await page.getByText(/says lab\.mx\.test, and that name leads back to it/).waitFor();
   await assertGoodInAllThemes(page);
 
+  // The report is as old as what came before took, which may be a minute.
+  await service.sql('update doctor_reports set finished_at = app_now()');
   await page.getByRole('button', { name: 'Run again' }).click();
   await page
     .getByRole('alert')

@@ -7,6 +7,7 @@ import {
   assertAccessible,
   assertFits,
   buildDashboard,
+  copyBy,
   signedIn,
   takePage,
 } from '../support/dashboard.ts';
@@ -133,8 +134,7 @@ test('an example is copied as it is', async () => {
   const { page } = open;
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.goto(`${HOME}/system-user`);
-  await page.getByRole('button', { name: 'Copy' }).first().click();
-  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  await copyBy(page.getByRole('button', { name: 'Copy' }).first());
   const copied = await page.evaluate<string>('navigator.clipboard.readText()');
   assert.equal(copied, await page.locator('pre code').first().textContent());
 });

@@ -126,6 +126,13 @@ export async function visit(page: Page, address: string, shown: string | Locator
   await content.filter({ visible: true }).first().waitFor();
 }
 
+/** Clicks a button that copies, and waits until it says so, which it does for a second only. */
+export async function copyBy(button: Locator): Promise<void> {
+  const copied = button.page().getByRole('button', { name: 'Copied' });
+  // On a busy machine the word would be gone before a wait that begins after the click.
+  await Promise.all([copied.waitFor(), button.click()]);
+}
+
 /** Chooses an action behind "…" of a row. */
 export async function chooseForRow(page: Page, row: string, action: string): Promise<void> {
   await page.getByRole('button', { name: `More actions for ${row}` }).click();
