@@ -422,6 +422,8 @@ async function assetsOfFirstScreen(): Promise<string[]> {
   await using open = await takePage(browser, service, { cookies });
   await open.page.goto(HOME);
   await open.page.getByRole('heading', { name: 'Emails' }).waitFor();
+  // The heading is there before the font in which it is drawn.
+  await open.page.evaluate('document.fonts.ready.then(() => {})');
   const loaded = await open.page.evaluate<string[]>(
     `performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname)`,
   );
