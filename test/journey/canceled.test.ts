@@ -107,9 +107,9 @@ test('when a worker is killed after the final dot, no email that arrived is canc
   // No message is confirmed before a cancel was refused: else, on a slow machine, all might have ended by then.
   const refused = Promise.withResolvers<void>();
   failing.mx.set({ phases: { data: { after: refused.promise, reply: '250 2.0.0 Taken' } } });
-  // Due when all are accepted: a worker that dies would take their requests with it.
-  const dueMs = Date.now() + 3_000;
-  const ids = await sendMany(failing, 30, { scheduled_at: new Date(dueMs).toISOString() });
+  // Due only when all are accepted: a worker that dies takes the requests with it that it has not answered.
+  const ids = await sendMany(failing, 30, { scheduled_at: fromNow(DAY_MS) });
+  await failing.service.clock.advance({ hours: 24, minutes: 1 });
   await failing.service.logged(/failpoint/);
   const cancels = await cancelUntilEnded(failing, ids, refused.resolve);
   const refusals = [...cancels.refusals.values()].flat();
