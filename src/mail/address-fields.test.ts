@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import PostalMime from 'postal-mime';
+import { cpuMs } from '../../test/support/cpu.ts';
 import {
   addressInAnyForm,
   unambiguousAddress,
@@ -186,9 +187,8 @@ test('parsing an author takes time proportional to the field', () => {
     '"(',
     '=?utf-8?q?a?= ',
   ]) {
-    const started = performance.now();
-    assert.equal(addressInAnyForm(long.repeat(300_000)), null);
-    assert.ok(performance.now() - started < 5_000, long);
+    const tookMs = cpuMs(() => assert.equal(addressInAnyForm(long.repeat(300_000)), null));
+    assert.ok(tookMs < 5_000, `${long}: ${tookMs} ms`);
   }
 });
 

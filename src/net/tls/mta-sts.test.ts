@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { cpuMs } from '../../../test/support/cpu.ts';
 import { createAddressGuard } from '../ip-addresses.ts';
 import type { DnsResult } from '../dns/resolver.ts';
 import {
@@ -114,9 +115,8 @@ test('a wildcard matches one leftmost label', () => {
 test('a policy with lines of blanks is parsed in linear time', () => {
   // A pattern that searches for the last blank from each position took seconds for a policy of 64 KB.
   const policy = `version: STSv1\nmode: none${' '.repeat(64_000)}x\nmax_age: 86400\n`;
-  const start = performance.now();
-  assert.ok('problem' in parseStsPolicy(policy));
-  assert.ok(performance.now() - start < 500);
+  const tookMs = cpuMs(() => assert.ok('problem' in parseStsPolicy(policy)));
+  assert.ok(tookMs < 500, `${tookMs} ms`);
 });
 
 const policy: StsPolicy = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 };
