@@ -81,7 +81,7 @@ async function readAll(ids: readonly string[], request: PageRequest): Promise<un
     const own = page.events.filter((event) => ids.includes(event.id));
     return own.length === ids.length && own;
   };
-  const own = await waitFor(read, { what: 'the stream to reach the events', timeoutMs: 30_000 });
+  const own = await waitFor(read, { what: 'the stream to reach the events' });
   return own.map((event) => event.data);
 }
 

@@ -92,10 +92,7 @@ test('a migration behind a long reader does not block others, and is applied whe
     const log = (sentence: string): unknown => logged.push(sentence);
     const migrating = migrate(database.address, { ...OPTIONS, ...next, log });
     // While the migration waits for its lock, no other statement on the table would be answered.
-    await waitFor(() => logged.length >= 2, {
-      what: 'the migration to be tried twice',
-      timeoutMs: 30_000,
-    });
+    await waitFor(() => logged.length >= 2, { what: 'the migration to be tried twice' });
     const writing = database.db.query(`delete from emails where created_at < '2000-01-01'`);
     await writing;
     assert.deepEqual(await columnsOf(database.db, 'grown'), []);

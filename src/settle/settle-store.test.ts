@@ -322,7 +322,7 @@ test("an outcome that is refused because of a server's reply is settled without 
   const attempt = { number: 1, transcript: ['S: 250 odd'] };
   assert.equal(await worker.settle.settle(settlement(email, { attempt })), 'kept');
   const isSettled = async (): Promise<boolean> => (await emailRow(email.id))?.open_count === 0;
-  await waitFor(isSettled, { what: 'it to be settled', timeoutMs: 30_000 });
+  await waitFor(isSettled, { what: 'it to be settled' });
   await change('alter table events drop constraint odd');
   const events = await db.query<{ type: string; attempt: object }>(
     'select type, attempt from events where subject_id = $1 and seq = 2',

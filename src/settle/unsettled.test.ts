@@ -124,7 +124,7 @@ test('an outcome that fails because of its data is finally stored without detail
   const store = newStore();
   store.refuses = (_, extent) => (extent === 'all' ? '22P05' : null);
   assert.deepEqual(await store.unsettled.settle([1]), ['kept']);
-  await waitFor(() => store.stored.length === 1, { what: 'it to be stored', timeoutMs: 20_000 });
+  await waitFor(() => store.stored.length === 1, { what: 'it to be stored' });
   assert.deepEqual(
     store.tried.map(({ extent }) => extent),
     ['all', 'all', 'all', 'all', 'all', 'without_details'],

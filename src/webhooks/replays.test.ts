@@ -39,7 +39,7 @@ function waitForEnd(t: WebhookTest, replay: WebhookReplay): Promise<WebhookRepla
     const now = await present(t, replay);
     return now.status !== 'running' && now;
   };
-  return waitFor(look, { what: 'the replay to end', timeoutMs: 30_000 });
+  return waitFor(look, { what: 'the replay to end' });
 }
 
 const queuedIds = async (t: WebhookTest): Promise<string[]> =>

@@ -37,7 +37,7 @@ async function nextCheck(domain: Body, time: { hours?: number; minutes?: number 
     const now = await show(domain);
     return now.checked_at !== before && now;
   };
-  return waitFor(isChecked, { what: 'the next check', timeoutMs: 20_000 });
+  return waitFor(isChecked, { what: 'the next check' });
 }
 
 /** The selectors that sign a message sent now. */

@@ -66,7 +66,7 @@ test('mail that waited for the reply to its final dot is sent once more, with th
   const [pid] = await service.workerPids();
   process.kill(pid!, 'SIGSTOP');
   mx.set({});
-  await waitFor(() => mx.messages.length === 2, { what: 'the second copy', timeoutMs: 40_000 });
+  await waitFor(() => mx.messages.length === 2, { what: 'the second copy' });
   await service.waitForStatus(id, 'delivered', { key });
   await waitForEmptyQueue(service);
   assert.deepEqual([...arrivals(mx)], [[id, 2]]);

@@ -28,7 +28,7 @@ test('a killed move leaves the old database in use until the switch, and a repea
     }
     if (failpoint === 'move_after_depart') break;
     const id = await service.send();
-    await service.waitForStatus(id, 'delivered', { timeoutMs: 30_000 });
+    await service.waitForStatus(id, 'delivered');
     ids.push(id);
   }
 

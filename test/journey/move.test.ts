@@ -201,7 +201,7 @@ test('all nodes follow a move, and come back to the old database on hold when it
   await assert.rejects(server.sql('delete from emails'), /this database was moved to postgres:/);
   const released = await letterhausHere(['release', '--except-in-doubt'], first.env);
   assert.equal(released.code, 0, released.stderr);
-  await first.waitForStatus(await first.send(), 'delivered', { timeoutMs: 30_000 });
+  await first.waitForStatus(await first.send(), 'delivered');
   assert.equal((await letterhausHere(['move', '--undo'], first.env)).code, 2);
 });
 

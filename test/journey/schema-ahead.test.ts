@@ -87,7 +87,7 @@ test('when the schema requires the next version, the older version settles its w
     message:
       'Nothing was accepted: the database was migrated for a newer version; try again in a moment.',
   });
-  await waitFor(() => service.isSilent, { what: 'the service to end', timeoutMs: 45_000 });
+  await waitFor(() => service.isSilent, { what: 'the service to end' });
   assert.match(
     service.logs,
     /"level":"fatal".*requires schema 9002, this version supports \d+\. Start the newer/,

@@ -129,7 +129,7 @@ test('the secret key is replaced while the service runs, and earlier signatures 
   assert.deepEqual(keysNow(), [fresh]);
   const isForgotten = async () =>
     (await service.request('GET', linked.link, { key: null })).status === 404;
-  await waitFor(isForgotten, { what: 'the old link to end', timeoutMs: 20_000 });
+  await waitFor(isForgotten, { what: 'the old link to end' });
   assert.equal(await isSigned(await send('afterwards.test')), true);
 });
 

@@ -62,7 +62,7 @@ async function visits(id: string, count: number): Promise<Body[]> {
     const found = body.data.filter(isVisit);
     return found.length >= count && found;
   };
-  const found = await waitFor(find, { what: `${count} opens and clicks`, timeoutMs: 20_000 });
+  const found = await waitFor(find, { what: `${count} opens and clicks` });
   assert.equal(found.length, count);
   return found;
 }

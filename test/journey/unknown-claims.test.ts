@@ -46,7 +46,7 @@ test('queue retry releases a claim that its worker does not know of', async () =
     stdout,
     /1 were claimed by a worker .* within a minute the worker releases those that it has no record of/,
   );
-  await service.waitForStatus(id, 'delivered', { key, timeoutMs: 20_000 });
+  await service.waitForStatus(id, 'delivered', { key });
   assert.equal(arrivals(mx).get(id), 1);
 });
 
@@ -103,6 +103,6 @@ test('a replay releases a webhook claim that its worker does not know of', async
   const response = await service.request('POST', path);
   assert.ok(response.status < 300, response.text);
   const isDone = async () => (await service.sql('select from webhook_queue')).length === 0;
-  await waitFor(isDone, { what: 'the webhook to be delivered', timeoutMs: 20_000 });
+  await waitFor(isDone, { what: 'the webhook to be delivered' });
   assert.equal(receiver.received.length, 2);
 });

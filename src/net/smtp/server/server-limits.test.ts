@@ -299,7 +299,7 @@ function hasRoom(port: number): Promise<unknown> {
     await using client = await Dialogue.open(port);
     return (await client.readReply())?.startsWith('220');
   };
-  return waitFor(isGreeted, { what: 'room for a connection', timeoutMs: 30_000 });
+  return waitFor(isGreeted, { what: 'room for a connection' });
 }
 
 test('the beginning of a message of any size can be kept and the rest discarded', async () => {

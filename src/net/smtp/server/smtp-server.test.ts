@@ -175,7 +175,7 @@ test('a client that sends before the greeting is refused', async () => {
       client.send('EHLO early.test\r\n');
       return (await client.readReply())?.startsWith('554 5.5.1');
     },
-    { what: 'a refusal', timeoutMs: 30_000 },
+    { what: 'a refusal' },
   );
 });
 
