@@ -9,6 +9,7 @@ import {
   assertGood,
   assertGoodInAllThemes,
   buildDashboard,
+  goToLive,
   signedIn,
   takePage,
 } from '../support/dashboard.ts';
@@ -276,6 +277,24 @@ test('an email that is opened has the focus, and the list has it again afterward
   await page.keyboard.press('Escape');
   await page.getByRole('article').waitFor({ state: 'detached' });
   await eventually(async () => assert.equal(await focused.getAttribute('data-row'), '1'));
+});
+
+test('Enter opens the row that the keys have reached, also when an email has arrived above it', async () => {
+  await send({ subject: 'Reached by a key' });
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await goToLive(page, `${service.url}/dashboard/${project}/test/emails`);
+  const rows = page.getByRole('list', { name: 'Emails' }).getByRole('link');
+  const reached = rows.filter({ hasText: 'Reached by a key' });
+  await reached.waitFor();
+  await page.keyboard.press('j');
+  await eventually(async () => assert.equal(await page.locator(':focus').getAttribute('data-row'), '0'));
+  await send({ subject: 'Arrived above it' });
+  await rows.filter({ hasText: 'Arrived above it' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByRole('article', { name: 'Reached by a key' }).waitFor();
+  await page.keyboard.press('k');
+  await page.getByRole('article', { name: 'Arrived above it' }).waitFor();
 });
 
 test('the case file of an email is downloaded, also about one recipient', async () => {

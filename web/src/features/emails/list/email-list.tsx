@@ -245,6 +245,16 @@ function useHiddenRows(
   return { rows, hiddenCount: all.length - rows.length, isAtTop: newest === null, showHidden };
 }
 
+/** The row that the keys have reached, and where it was: emails that arrive above it move it. */
+type Walked = { id: string; index: number };
+
+/** Returns its place now, or that of the row that follows it when it is gone; -1 when no row was reached. */
+function placeOf(walked: Walked | null, rows: readonly EmailSummary[]): number {
+  if (walked === null) return -1;
+  const index = rows.findIndex(({ id }) => id === walked.id);
+  return index >= 0 ? index : Math.min(walked.index, rows.length - 1);
+}
+
 /** `j` and `k` walk through the rows, Enter opens one, Escape closes it. */
 function useWalk(
   rows: readonly EmailSummary[],
@@ -253,10 +263,16 @@ function useWalk(
 ): number {
   const { scope } = useApi();
   const navigate = useNavigate();
-  const [walked, setWalked] = useState(-1);
+  const [walked, setWalked] = useState<Walked | null>(null);
   const { to } = PLACES[place];
   const openIndex = openId === null ? -1 : rows.findIndex(({ id }) => id === openId);
-  const at = openIndex >= 0 ? openIndex : walked;
+  const at = openIndex >= 0 ? openIndex : placeOf(walked, rows);
+  const walkTo = (index: number): void => {
+    const row = rows[index];
+    if (!row) return;
+    setWalked({ id: row.id, index });
+    show(index);
+  };
   const open = (index: number, isWalking = false): void => {
     const email = rows[index];
     if (!email) return;
@@ -265,15 +281,12 @@ function useWalk(
   };
   const step = (by: number): void => {
     const next = Math.min(rows.length - 1, Math.max(0, at + by));
-    setWalked(next);
-    show(next);
+    walkTo(next);
     if (openId !== null) open(next, true);
   };
   const close = (): void => {
     void navigate({ to, params: scope, search: q ? { q } : {} });
-    if (at < 0) return;
-    setWalked(at);
-    show(at);
+    walkTo(at);
   };
   useShortcuts([
     { keys: 'j', label: 'Next email', run: () => step(1) },
@@ -287,5 +300,5 @@ function useWalk(
         ]
       : [{ keys: 'Escape', label: 'Close the email', run: close }]),
   ]);
-  return openId === null ? walked : -1;
+  return openId === null ? at : -1;
 }
