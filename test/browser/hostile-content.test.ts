@@ -430,10 +430,12 @@ test('html of 5 MB is shown, and leaves the page usable', async () => {
   await page.goto(`${HOME}/test/test-inbox/${id}`);
   const frame = page.frameLocator('iframe[title="Preview of the email"]');
   await frame.getByText('The beginning').waitFor();
-  await page.getByRole('link', { name: 'HTML', exact: true }).click();
-  await page.getByLabel('html', { exact: true }).waitFor();
-  await page.getByRole('link', { name: 'Domains' }).click();
-  await page.getByRole('heading', { name: 'Domains' }).waitFor();
+  // The browser lays out a line of 5 MB in one piece. It takes 3 s of CPU time, and answers nothing meanwhile.
+  const timeout = 120_000;
+  await page.getByRole('link', { name: 'HTML', exact: true }).click({ timeout });
+  await page.getByLabel('html', { exact: true }).waitFor({ timeout });
+  await page.getByRole('link', { name: 'Domains' }).click({ timeout });
+  await page.getByRole('heading', { name: 'Domains' }).waitFor({ timeout });
 });
 
 test('text that runs from right to left reverses no text beside it', async () => {
