@@ -288,7 +288,9 @@ test('Enter opens the row that the keys have reached, also when an email has arr
   const reached = rows.filter({ hasText: 'Reached by a key' });
   await reached.waitFor();
   await page.keyboard.press('j');
-  await eventually(async () => assert.equal(await page.locator(':focus').getAttribute('data-row'), '0'));
+  await eventually(async () =>
+    assert.equal(await page.locator(':focus').getAttribute('data-row'), '0'),
+  );
   await send({ subject: 'Arrived above it' });
   await rows.filter({ hasText: 'Arrived above it' }).waitFor();
   await page.keyboard.press('Enter');

@@ -162,7 +162,9 @@ function What(props: { request: ApiRequest; onOpen: () => void }): ReactNode {
       >
         {method} {path}
       </button>
-      {error && <span className="block text-xs font-normal break-words text-muted">{error.message}</span>}
+      {error && (
+        <span className="block text-xs font-normal break-words text-muted">{error.message}</span>
+      )}
     </>
   );
 }
