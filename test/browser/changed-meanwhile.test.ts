@@ -367,3 +367,24 @@ for (const one of CASES) {
     await eventually(async () => assert.ok(await one.isStored(), 'it is not stored'));
   });
 }
+
+test('an undo of a role that was changed again is refused, and the page shows the role that is stored', async () => {
+  await memberOf(service, owner, 'developer');
+  const { data } = await theirs('GET', '/v1/members');
+  const {
+    id,
+    name,
+    email: address,
+  } = data.find((one: { name: string }) => one.name === 'developer 3');
+  await using opened = await takePage(browser, service, { cookies });
+  const { page } = opened;
+  await page.goto(`${HOME}/members`);
+  await chooseForRow(page, name, 'Change the role');
+  await dialogOf(page).getByLabel('Role', { exact: true }).selectOption('viewer');
+  await press(page, 'Change');
+  await page.getByText('is now viewer').waitFor();
+  await theirs('PATCH', `/v1/members/${id}`, { role: 'admin' });
+  await press(page, 'Undo');
+  await page.getByText('so the change was not undone').waitFor();
+  await page.getByRole('row').filter({ hasText: address }).getByText('Admin').waitFor();
+});

@@ -32,12 +32,18 @@ export async function changeIfSame<Result>(
   }
 }
 
-/** Undoes a change, unless the object was changed again since. */
+/**
+ * Undoes a change, unless the object was changed again since.
+ * @param reload shows what is stored, in both cases
+ */
 export async function undoIfSame(
   etag: string,
   undo: (headers: IfMatch) => Promise<unknown>,
+  reload: () => Promise<void>,
 ): Promise<void> {
-  if ((await changeIfSame(etag, undo)) !== null) return;
+  const undone = await changeIfSame(etag, undo);
+  await reload();
+  if (undone !== null) return;
   throw new Error('This was changed again meanwhile, so the change was not undone.');
 }
 

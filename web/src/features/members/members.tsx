@@ -241,7 +241,12 @@ function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): R
     const after = rightsInWords(changed, projects);
     onDone();
     if (after === changeInWords(former, projects)) return;
-    const undo = (): Promise<void> => undoIfSame(changed.etag, (headers) => set(former, headers));
+    const undo = (): Promise<void> =>
+      undoIfSame(
+        changed.etag,
+        (headers) => set(former, headers),
+        () => reload('listMembers'),
+      );
     offerUndo({ text: `${member.name} is now ${after}.`, undo });
   };
   return (

@@ -2,7 +2,7 @@
  * Copies a template to the other environment, for example from test to live. A template there with the same alias gets
  * a draft with this content, after the member has seen what changes; without one, a template is created.
  */
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Template } from '../../../../sdk/src/api.ts';
@@ -19,6 +19,7 @@ export function CopyForm({ template }: { template: Template }): ReactNode {
   const environment = scope.environment === 'live' ? 'test' : 'live';
   const there = apiOf({ ...scope, environment });
   const { alias } = template;
+  const cache = useQueryClient();
   const [copied, setCopied] = useState<Template | null>(null);
   const existing = useQuery({
     queryKey: [...there.key, 'copy of', alias],
@@ -29,7 +30,12 @@ export function CopyForm({ template }: { template: Template }): ReactNode {
     return <Problem error={existing.error} retry={() => void existing.refetch()} />;
   if (copied !== null) return <Copied copied={copied} scope={there.scope} />;
   const old = existing.data;
-  const props = { there, template, onCopied: setCopied };
+  const onCopied = (stored: Template): void => {
+    setCopied(stored);
+    // The next copy replaces this one.
+    void cache.invalidateQueries({ queryKey: there.key });
+  };
+  const props = { there, template, onCopied };
   if (old === null) return <CreateForm {...props} onTaken={() => existing.refetch()} />;
   return <ReplaceForm {...props} old={old} />;
 }

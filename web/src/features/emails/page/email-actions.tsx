@@ -192,8 +192,7 @@ function RescheduleForm({ email, onDone }: FormProps): ReactNode {
     const { scheduled_at: before } = email;
     if (before === null || at === null) return;
     const undo = async (): Promise<void> => {
-      await undoIfSame(etag, (headers) => set({ scheduled_at: before }, headers));
-      await changed();
+      await undoIfSame(etag, (headers) => set({ scheduled_at: before }, headers), changed);
     };
     offerUndo({ text: `Rescheduled to ${absoluteTime(at)}.`, undo });
   };
