@@ -97,9 +97,9 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   const expectedMs = ({ path, step }: WaitingFile) =>
     lasted[path] ?? EXPECTED_MS[step.name] ?? EXPECTED_MS['unit'] ?? 0;
   const all = steps.flatMap((step): WaitingFile[] => step.files.map((path) => ({ path, step })));
-  const alone = all.filter(({ step }) => step.isAlone);
+  const alone = all.filter(({ step }) => step.alone !== undefined);
   const waiting = all
-    .filter(({ step }) => !step.isAlone)
+    .filter(({ step }) => step.alone === undefined)
     .toSorted((one, other) => expectedMs(one) - expectedMs(other));
   const shortCount = waiting.filter((file) => expectedMs(file) <= SHORT_MS).length;
   const forTheEnd = waiting.splice(shortCount / 2, shortCount / 2);
@@ -129,12 +129,26 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
     const regular = Array.from({ length: jobs }, (_, job) => work(job));
     const spare = Array.from({ length: spareJobs }, workWhileIdle);
     await Promise.all([...regular, ...spare]);
-    for (const file of alone) await run(file);
+    for (const group of groupsOf(alone)) {
+      const working = Array.from({ length: jobs }, async () => {
+        for (let file = group.shift(); file !== undefined; file = group.shift()) await run(file);
+      });
+      await Promise.all(working);
+    }
   } finally {
     await shared.stop();
   }
   keepDurations(results);
   return results;
+}
+
+/** Those that run at the same time, in the order of their first files. */
+function groupsOf(alone: readonly WaitingFile[]): WaitingFile[][] {
+  const groups = Map.groupBy(
+    alone,
+    ({ path, step }) => step.alone?.groups.find((group) => group.includes(path)) ?? path,
+  );
+  return [...groups.values()];
 }
 
 /** Share of the time of all cores over MEASURE_MS. For less, cores are never idle: tests wait for one another. */

@@ -55,6 +55,42 @@ test('a process that is left behind fails the step, and is ended', async () => {
   await rm(folder, { recursive: true });
 });
 
+test('of files that run alone, those of a group run at the same time, and no others', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'letterhaus-runner-'));
+  try {
+    const [before, one, two, three, four] = ['0', '1', '2', '3', '4'].map((name) =>
+      join(folder, `${name}.test.ts`),
+    ) as [string, string, string, string, string];
+    const files = [one, two, three, four];
+    for (const file of [before, ...files]) await writeFile(file, `${IMPORT} test('a', () => {});`);
+    const steps: Step[] = [
+      { name: 'alone', about: '', kind: 'tests', files, alone: { groups: [[one, three]] } },
+      { name: 'sample', about: '', kind: 'tests', files: [before] },
+    ];
+    const ran = new Map<string, FileResult>();
+    await runSteps(steps, { jobs: 2, onFile: (file) => ran.set(file.path, file) });
+    const overlap = (a: string, b: string) =>
+      ran.get(a)!.startedAtMs < ran.get(b)!.endedAtMs &&
+      ran.get(b)!.startedAtMs < ran.get(a)!.endedAtMs;
+    const pairs = [before, ...files].flatMap((a, index, all) =>
+      all.slice(index + 1).map((b) => [a, b] as const),
+    );
+    assert.deepEqual(
+      pairs.filter(([a, b]) => overlap(a, b)),
+      [[one, three]],
+    );
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test('the files that run at the same time after all others are files of the step', () => {
+  for (const step of everything()) {
+    if (step.kind !== 'tests') continue;
+    for (const file of step.alone?.groups.flat() ?? []) assert.ok(step.files.includes(file), file);
+  }
+});
+
 test('files that share the service of the run have projects of their own', async () => {
   const root = JSON.stringify(`${ROOT}/`);
   const outputs = await outputsOf(
