@@ -38,7 +38,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 }
 
 export class ServiceProcess {
-  /** Its stderr so far. */
+  /** Its stderr so far, in whole lines until it has ended: tests parse them. */
   logs = '';
   /** Supervisor and workers have ended, so no process writes to the log. */
   isSilent = false;
@@ -46,6 +46,7 @@ export class ServiceProcess {
   readonly ended: Promise<number | NodeJS.Signals>;
   readonly #child: ChildProcessByStdio<null, Readable, Readable>;
   #stdout = '';
+  #lastLine = '';
   #end: number | NodeJS.Signals | null = null;
 
   constructor(
@@ -65,13 +66,24 @@ export class ServiceProcess {
     });
     groups.add(this.pid);
     this.#child.stdout.setEncoding('utf8').on('data', (text: string) => (this.#stdout += text));
-    this.#child.stderr.setEncoding('utf8').on('data', (text: string) => (this.logs += text));
+    this.#child.stderr.setEncoding('utf8').on('data', (text: string) => this.#log(text));
     if (logFile !== undefined) this.#child.stderr.pipe(createWriteStream(logFile));
-    this.#child.stderr.once('close', () => (this.isSilent = true));
+    this.#child.stderr.once('close', () => {
+      this.logs += this.#lastLine;
+      this.isSilent = true;
+    });
     this.ended = once(this.#child, 'exit').then(([code, signal]) => {
       this.#end = (signal ?? code) as number | NodeJS.Signals;
       return this.#end;
     });
+  }
+
+  /** A chunk may end within a line, when much was written since the last one. */
+  #log(text: string): void {
+    const lines = this.#lastLine + text;
+    const end = lines.lastIndexOf('\n') + 1;
+    this.logs += lines.slice(0, end);
+    this.#lastLine = lines.slice(end);
   }
 
   get pid(): number {

@@ -1,9 +1,12 @@
 /** Tests of the harness itself, on which other tests rely. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { startFakeDns } from './fake-dns.ts';
 import { startService } from './service.ts';
+import { ServiceProcess } from './service-process.ts';
 import { waitFor } from './wait.ts';
 
 const dns = await startFakeDns();
@@ -44,6 +47,23 @@ test('a killed service starts again on its own database, and everything is remov
   await service[Symbol.asyncDispose]();
   assert.ok(!existsSync(dataDir));
   await waitFor(() => pids.every((pid) => !isAlive(pid)), { what: 'the processes to be gone' });
+});
+
+test('the log of a running service has whole lines only, however its output is cut', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
+  after(() => rmSync(folder, { recursive: true }));
+  const launcher = join(folder, 'writes.mjs');
+  writeFileSync(
+    launcher,
+    `process.stderr.write('{"a":1}\\n{"b":', () => process.stdout.write('{}\\n'));
+     setInterval(() => {}, 60_000);`,
+  );
+  const writing = new ServiceProcess([], {}, { launcher });
+  await writing.ready();
+  await waitFor(() => writing.logs.includes('a'), { what: 'the first line' });
+  assert.equal(writing.logs, '{"a":1}\n');
+  await writing.stop();
+  assert.equal(writing.logs, '{"a":1}\n{"b":');
 });
 
 function isAlive(pid: number): boolean {
