@@ -154,6 +154,22 @@ test('errors and idle commands end a session after a while', async () => {
   }
 });
 
+test('a client that keeps sending after the end of its session is not read without end', async () => {
+  await using server = await startSmtpServer({ limits: { errorsPerSession: 5 } });
+  await using client = await Dialogue.greeted(server.port);
+  client.send('NONSENSE\r\n'.repeat(5));
+  const { socket } = client;
+  const closed = new Promise((resolve) => socket.once('close', resolve));
+  const megabyte = Buffer.alloc(1024 ** 2, 'x');
+  // More than the buffers of the system take.
+  let taken = 0;
+  const note = (error?: Error | null): void => void (taken += error ? 0 : 1);
+  for (let count = 0; count < 200; count += 1) socket.write(megabyte, note);
+  assert.match((await client.readReplies()).at(-1) ?? '', /^421 4\.7\.0/);
+  await closed;
+  assert.ok(taken < 100, `${taken} MB were taken`);
+});
+
 test('a silent or slow client is disconnected', async () => {
   await using server = await startSmtpServer({
     limits: { commandTimeoutMs: 300, dataTimeoutMs: 300, tlsTimeoutMs: 300 },

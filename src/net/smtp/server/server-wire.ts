@@ -22,6 +22,8 @@ const LINE_OCTETS_MAX = 4_096;
 const UNREAD_REPLIES_BYTES_MAX = 64 * 1024;
 /** After closing, input is discarded for this time, because a reset would discard our reply. */
 const LINGER_MS = 5_000;
+/** Input beyond this stays in the buffers of the system, so that it costs this process no time. */
+const DISCARDED_BYTES_MAX = 1024 ** 2;
 const OCTETS_PER_S_MIN = 1_000;
 const REPLY_CHARS_MAX = 1_600;
 const LINE_CHARS_MAX = 400;
@@ -203,7 +205,7 @@ export class SmtpServerWire {
     return true;
   }
 
-  /** Sends the pending replies and closes. Further input is discarded for 5 s. */
+  /** Sends the pending replies and closes. Up to 1 MiB of further input is discarded, for at most 5 s. */
   close(): void {
     this.flush();
     this.#hasEnded = true;
@@ -214,7 +216,12 @@ export class SmtpServerWire {
     socket.once('close', () => clearTimeout(timer));
     socket.once('end', () => socket.destroySoon());
     socket.end();
-    socket.on('data', () => {}).resume();
+    let discardedBytes = 0;
+    socket.on('data', (chunk: Buffer) => {
+      discardedBytes += chunk.length;
+      if (discardedBytes > DISCARDED_BYTES_MAX) socket.pause();
+    });
+    socket.resume();
     if (socket.readableEnded) socket.destroySoon();
   }
 
