@@ -16,14 +16,14 @@
 import type { Logger } from 'pino';
 import { LiveSet } from '../lib/live-set.ts';
 import type { World } from '../lib/world.ts';
-import { DatabaseUnavailable, type Queryable, whenAvailable } from './database.ts';
+import { DatabaseUnavailable, isLockTimeout, type Queryable, whenAvailable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type LeasedTable, type ClaimRelease, UNKNOWN_CLAIMS_MAX } from './leased-table.ts';
 
 type LeasedQueueOptions<Key extends object, Claim extends Key> = {
   db: Queryable;
   world: Pick<World, 'monotonicMs'>;
-  log: Pick<Logger, 'warn' | 'error'>;
+  log: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>;
   lease: {
     leaseId(): string | null;
     /** Counter that grows whenever the table should be compared with memory. */
@@ -73,6 +73,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
   #checksDone = 0;
   /** Claims that the last comparison did not find in memory. Their results may still have been in flight. */
   #suspects: readonly Claim[] = [];
+  #isFailing = false;
   #checkSuspectsAtMs = Infinity;
 
   constructor(options: LeasedQueueOptions<Key, Claim>) {
@@ -124,19 +125,37 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
   /**
    * Releases claims in batches, which leaves connections to settlements. Never rejects. While the database is
    * unavailable, a release waits. After a stop it does not wait, and the rows become free when the lease ends. A retry
-   * of a stored release has no effect, because the claim and the lease of the row have changed.
+   * of a stored release has no effect, because the claim and the lease of the row have changed. A release
+   * waits, too, while another session locks the row. One that the database refuses for another reason is left to a
+   * comparison half a minute later.
    */
   async release(claims: readonly ClaimRelease<Claim>[]): Promise<void> {
     const releases = claims.map((claim) => {
       this.#releasing.add(claim);
-      return this.#releases.add(claim).finally(() => this.#releasing.delete(claim));
+      return this.#releaseUnlocked(claim).finally(() => this.#releasing.delete(claim));
     });
     await Promise.all(releases).catch((error: unknown) => {
-      this.#options.log.error(
+      const { log, world } = this.#options;
+      log.error(
         { err: error },
-        'this worker could not release claims; the next comparison of the table with its memory releases them',
+        'this worker could not release claims; a comparison of the table with its memory releases them soon',
       );
+      const compareAtMs = world.monotonicMs() + this.#unknownFateMs;
+      this.#compareAtMs = Math.min(this.#compareAtMs, compareAtMs);
     });
+  }
+
+  /** The lock is waited for outside of the batch, so that the others of the batch are released meanwhile. */
+  async #releaseUnlocked(claim: ClaimRelease<Claim>): Promise<void> {
+    for (;;) {
+      try {
+        await this.#releases.add(claim);
+        return;
+      } catch (error) {
+        if (!isLockTimeout(error) || !this.#isRunning) throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, UNAVAILABLE_PAUSE_MS));
+    }
   }
 
   #pollIn(delayMs: number): void {
@@ -160,15 +179,27 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
     }
     try {
       await this.#compareWithMemory(leaseId);
-      return (await claimDueRows(leaseId)) ?? this.intervalMs;
+      const nextMs = (await claimDueRows(leaseId)) ?? this.intervalMs;
+      if (this.#isFailing) log.info('this worker can claim due work again');
+      this.#isFailing = false;
+      return nextMs;
     } catch (error) {
       // The claim may be committed although its result was lost.
       this.#compareAtMs = world.monotonicMs() + this.#unknownFateMs;
       resetLowWaterMark();
-      if (!(error instanceof DatabaseUnavailable))
-        log.error({ err: error }, 'this worker could not claim due work; it tries again in 0.4 s');
+      if (!(error instanceof DatabaseUnavailable)) this.#logFailure(error);
       return RETRY_POLL_MS;
     }
+  }
+
+  /** Logs the first of failures in a row: a damaged page of the table would otherwise add a line every 0.4 s. */
+  #logFailure(error: unknown): void {
+    const level = this.#isFailing ? 'debug' : 'error';
+    this.#isFailing = true;
+    this.#options.log[level](
+      { err: error },
+      'this worker could not claim due work; it tries again every 0.4 s until it succeeds',
+    );
   }
 
   /** Finds claims that only the table has, when that is due. */

@@ -4,13 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import pino from 'pino';
+import pino, { type Logger } from 'pino';
 import { newEmail, newSender } from '../../../test/support/mail-store.ts';
-import { testDatabase } from '../../../test/support/postgres.ts';
+import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { AcceptStore } from '../../accept/store/accept-store.ts';
 import type { NewEmail } from '../../accept/store/new-email.ts';
-import { DatabaseUnavailable, type Queryable, type Statement } from '../../database/database.ts';
+import {
+  DatabaseUnavailable,
+  isLockTimeout,
+  type Queryable,
+  type Statement,
+} from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import type { Deliver, DeliverResult } from '../attempt/deliver.ts';
@@ -35,6 +40,7 @@ function newScene(
     deliver?: Deliver;
     unknownFateMs?: number;
     window?: number;
+    log?: Logger;
   } = {},
 ): Scene {
   const leaseId = newId();
@@ -47,7 +53,7 @@ function newScene(
   const dispatcher = new Dispatcher({
     db: options.queries ?? db,
     world: systemWorld,
-    log: pino({ level: 'silent' }),
+    log: options.log ?? pino({ level: 'silent' }),
     lease: { leaseId: () => leaseId, isFresh: () => true, checksRequested: () => checks.asked },
     deliver,
     contents: { keep: () => {} },
@@ -296,6 +302,76 @@ test('mail that is released while the database is unavailable is not in doubt an
   const text = `select in_doubt as "inDoubt", due_at > app_now() + interval '59 minutes' as "isLater"
                   from queue where email_id = $1`;
   assert.deepEqual(await db.query(text, [email.id]), [{ inDoubt: false, isLater: true }]);
+});
+
+test('mail whose row another session locks is released with its delay as soon as the row is free', async () => {
+  const locked = await queued('locked@release.test');
+  const other = await queued('other@release.test');
+  const refused = { count: 0 };
+  const queries: Queryable = {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      return db.settling.query<Row>(statement, values).catch((error: unknown) => {
+        if (nameOf(statement) === 'recipients_release' && isLockTimeout(error)) refused.count += 1;
+        throw error;
+      });
+    },
+  };
+  await asOwner(database.address, async (owner) => {
+    const lock = async (): Promise<void> => {
+      await owner.query('begin');
+      await owner.query('select from queue where email_id = $1 for update', [locked.id]);
+    };
+    await using scene = newScene({
+      queries,
+      deliver: async ({ address }) => {
+        if (address === 'locked@release.test') await lock();
+        return { kind: 'release', delayMs: 3_600_000 };
+      },
+    });
+    scene.dispatcher.start();
+    await waitFor(() => refused.count >= 3, {
+      what: 'the release to be refused',
+      timeoutMs: 60_000,
+    });
+    await waitFor(async () => (await leaseIdOf(other)) === null, { what: 'the other release' });
+    await owner.query('rollback');
+    await waitFor(async () => (await leaseIdOf(locked)) === null, { what: 'the release' });
+  });
+  const text = `select in_doubt as "inDoubt", due_at > app_now() + interval '50 minutes' as "isLater"
+                  from queue where email_id = $1`;
+  assert.deepEqual(await db.query(text, [locked.id]), [{ inDoubt: false, isLater: true }]);
+});
+
+const DAMAGED = `
+create function damaged() returns trigger language plpgsql as $$
+begin raise exception 'invalid page in block 7' using errcode = 'XX001'; end $$;
+create trigger damaged before update on queue execute function damaged()`;
+
+test('claims that a damaged table refuses are logged once, and mail leaves when it is repaired', async () => {
+  const lines: { level: number; msg: string; err?: { code: string } }[] = [];
+  const refused = { count: 0 };
+  const queries: Queryable = {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      return db.settling.query<Row>(statement, values).catch((error: unknown) => {
+        refused.count += 1;
+        throw error;
+      });
+    },
+  };
+  const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  await queued('jo@damaged.test');
+  await asOwner(database.address, async (owner) => {
+    await owner.query(DAMAGED);
+    await using scene = newScene({ queries, log });
+    scene.dispatcher.start();
+    await waitFor(() => refused.count >= 4, { what: 'claims to be refused', timeoutMs: 60_000 });
+    const [{ level, err } = { level: 0 }] = lines;
+    assert.deepEqual([lines.length, level, err?.code], [1, 50, 'XX001']);
+    await owner.query('drop function damaged cascade');
+    await waitFor(() => scene.taken.includes('jo@damaged.test'), { what: 'the delivery' });
+    await waitFor(() => lines.length === 2, { what: 'the line about the end' });
+    assert.equal(lines.at(-1)?.msg, 'this worker can claim due work again');
+  });
 });
 
 test('a release whose reply was lost does not release a later claim', async () => {

@@ -34,7 +34,7 @@ import { QUICK_MS, WebhookSender } from './sender.ts';
 
 export type WebhookLoopOptions = Omit<WebhookAttemptOptions, 'agents'> & {
   db: Pick<Database, 'webhooks'>;
-  log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  log: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>;
   leaseId: () => string | null;
   /** Called before each POST. Returns whether no other worker can have reclaimed this worker's deliveries. */
   isFresh: () => boolean;
