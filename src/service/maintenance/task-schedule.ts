@@ -1,10 +1,12 @@
 /**
  * Runs tasks, each at its own interval, counted from the end of its last run. A failure is logged, and the next
- * interval retries it. A task that keeps failing is logged once, and once more when it succeeds.
+ * interval retries it. A task that keeps failing is logged once, and once more when it succeeds. A statement that the
+ * database refuses for now, as when it takes too long or lacks space for temporary files, may succeed at the next
+ * interval. It is logged when it fails for the third time in a row.
  */
 import type { Logger } from 'pino';
 import { waitAtMost } from '../../lib/at-most.ts';
-import { DatabaseUnavailable } from '../../database/database.ts';
+import { busyReasonOf, DatabaseUnavailable } from '../../database/database.ts';
 
 export type Task = {
   /** For the log, like `checking the disk`. */
@@ -15,6 +17,8 @@ export type Task = {
   run: () => Promise<void>;
 };
 
+/** Failures in a row from which a refusal of the database is logged. */
+const REFUSALS_LOGGED_FROM = 3;
 /** A task whose statement has no answer by then ends when the database is closed. */
 const STOP_WITHIN_MS = 5_000;
 
@@ -23,6 +27,8 @@ export class TaskSchedule {
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #runningTasks = new Set<Promise<void>>();
   readonly #failingTasks = new Set<string>();
+  /** Refusals of the database in a row, by task. */
+  readonly #refusals = new Map<string, number>();
   readonly #stopping = new AbortController();
   /** Aborted by `stop`. */
   readonly signal = this.#stopping.signal;
@@ -66,13 +72,22 @@ export class TaskSchedule {
     const wasFailing = this.#failingTasks.has(name);
     if (error === null) {
       this.#failingTasks.delete(name);
+      this.#refusals.delete(name);
       if (wasFailing) this.#log.info({ task: name }, 'a task of maintenance succeeds again');
       return;
     }
-    // An unavailable database has a line of its own (service/readiness/readiness-log.ts).
-    if (this.signal.aborted || error instanceof DatabaseUnavailable) return;
+    if (this.signal.aborted || !this.#isLogged(name, error)) return;
     this.#failingTasks.add(name);
     const level = wasFailing ? 'debug' : 'warn';
     this.#log[level]({ err: error, task: name }, `${name} failed; it is retried until it succeeds`);
+  }
+
+  /** A database that is not reached has a line of its own (service/readiness/readiness-log.ts). */
+  #isLogged(task: string, error: unknown): boolean {
+    if (!(error instanceof DatabaseUnavailable)) return true;
+    if (busyReasonOf(error) === null) return false;
+    const refusals = (this.#refusals.get(task) ?? 0) + 1;
+    this.#refusals.set(task, refusals);
+    return refusals >= REFUSALS_LOGGED_FROM;
   }
 }
