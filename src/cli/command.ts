@@ -10,7 +10,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { Env } from '../config/env-file.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
-import { parsePeriodMs } from '../lib/units.ts';
+import { DAY_MS, parsePeriodMs } from '../lib/units.ts';
 import { type Address, explainAddress, parseAddress, parseDomain } from '../mail/address.ts';
 
 export type Cli = {
@@ -176,10 +176,21 @@ export async function confirmed(
 
 /** Parses a time, or an age such as `6h`. */
 export function parseTime(text: string, nowMs: number): Date {
-  const ageMs = parsePeriodMs(text, 'mhd');
-  const atMs = ageMs === null ? Date.parse(text) : nowMs - ageMs;
+  const atMs = agoMs(text, nowMs) ?? (DATE_FIRST.test(text) ? Date.parse(text) : NaN);
   if (Number.isFinite(atMs)) return new Date(atMs);
-  throw new InvalidArgumentError('Write 30m, 6h or 2d, or a time, such as 2026-11-21T08:30Z.');
+  const message = 'Write 30m, 6h or 2d, today or yesterday, or a time, such as 2026-11-21T08:30Z.';
+  throw new InvalidArgumentError(message);
+}
+
+/** Date.parse also takes a bare number, as the month of 2001. */
+const DATE_FIRST = /^\d{4}-\d{2}/;
+
+/** Returns the time of a period ago, or the start of a day in UTC; null for any other text. */
+function agoMs(text: string, nowMs: number): number | null {
+  const days = ['today', 'yesterday'].indexOf(text.toLowerCase());
+  if (days !== -1) return Math.floor(nowMs / DAY_MS) * DAY_MS - days * DAY_MS;
+  const ageMs = parsePeriodMs(text, 'mhd');
+  return ageMs === null ? null : nowMs - ageMs;
 }
 
 export function parseName(text: string): string {

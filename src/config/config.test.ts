@@ -455,11 +455,13 @@ test('a misspelt variable is reported with the likely name', () => {
     problemsOf({
       LETTERHAUS_MXPORT: '25',
       LETTERHAUS_PORT: '80',
+      LETTERHAUS_WORKERS: '2',
       LETTERHAUS_XYZZY_PLUGH_FROTZ_QUUX: '1',
     }),
     [
       'LETTERHAUS_MXPORT: there is no such variable; did you mean LETTERHAUS_MX_PORT? Rename or unset it.',
       'LETTERHAUS_PORT: there is no such variable; did you mean PORT? Rename or unset it.',
+      'LETTERHAUS_WORKERS: there is no such variable; unset it.',
       'LETTERHAUS_XYZZY_PLUGH_FROTZ_QUUX: there is no such variable; unset it.',
     ],
   );

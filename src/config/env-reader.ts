@@ -90,11 +90,14 @@ export class EnvReader {
 
   reportUnknown(prefix: string): void {
     const known = [...this.#known];
-    const unprefixed = known.map((name) => (name.startsWith(prefix) ? name : prefix + name));
+    // The prefix is no similarity: LETTERHAUS_WORKERS does not mean PORT.
+    const bare = (name: string): string =>
+      name.startsWith(prefix) ? name.slice(prefix.length) : name;
+    const bareNames = known.map(bare);
     for (const [name, value] of Object.entries(this.#env)) {
       if (!name.startsWith(prefix) || this.#known.has(name) || isServiceLink(name, value)) continue;
-      const nearest = mostSimilar(name, unprefixed);
-      const suggestion = nearest === null ? undefined : known[unprefixed.indexOf(nearest)];
+      const nearest = mostSimilar(bare(name), bareNames);
+      const suggestion = nearest === null ? undefined : known[bareNames.indexOf(nearest)];
       const hint =
         suggestion === undefined ? 'unset it' : `did you mean ${suggestion}? Rename or unset it`;
       this.addProblem(name, `there is no such variable; ${hint}.`);

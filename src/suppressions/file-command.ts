@@ -192,7 +192,7 @@ async function exportFile(
   if (isPiped) return 0;
   const { rows } = list;
   const data = { object: 'suppression_export', rows, file };
-  return { data, text: `${rows} addresses written to ${file}.` };
+  return { data, text: `${rows} ${rows === 1 ? 'address' : 'addresses'} written to ${file}.` };
 }
 
 /** Receives the list in pieces, with progress on stderr. */

@@ -40,6 +40,7 @@ test('the log has the history of an address in all projects: its emails, their r
   const isOver = { key };
   await service.waitForStatus(second, 'bounced', isOver);
   const found = await service.cliJson('log', '--to', TO.toLowerCase());
+  assert.deepEqual(await service.cliJson('log', TO.toLowerCase()), found, 'with or without --to');
   const entries: Entry[] = found.data;
   const ofFirst = entries.filter(({ email_id: id }) => id === first);
   assert.deepEqual(typesOf(ofFirst).toSorted(), [
@@ -90,6 +91,8 @@ test('a mistake in the address, the project or the limit is reported, and nothin
   };
   assert.match(await saying('--to', 'jo'), /--to <address>/);
   assert.match(await saying(), /--to <address>/);
+  assert.match(await saying('jo'), /'address'.*it has no @/);
+  assert.match(await saying(TO, '--to', 'jo@simulator.test'), /^letterhaus: Name one address/);
   assert.match(await saying('--to', TO, '--limit', '0'), /a number from 1 to 1000/);
   assert.match(await saying('--to', TO, '--project', 'Othr'), /did you mean Other\?/);
 });

@@ -11,6 +11,7 @@ import {
   type Failure,
   isFailure,
   type CommandResult,
+  parseAddressArgument,
 } from '../../cli/command.ts';
 import { takeRows, PAGE_MAX } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
@@ -34,7 +35,7 @@ export function describeMembers(members: Command, cli: Cli): void {
     environment: 'none',
     run: invite,
   })
-    .argument('<email>', 'the address to sign in with')
+    .argument('<email>', 'the address to sign in with', parseAddressArgument)
     .addOption(new Option('--role <role>', 'role of the new member in all projects').choices(ROLES))
     .addOption(projectRoleOption());
   apiCommand(members, cli, {

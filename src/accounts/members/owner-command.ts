@@ -71,7 +71,7 @@ function printResetLink(
   return withStore(cli, async ({ db, config }) => {
     const member = await findMemberByEmail(db, addressKey(email.trim()));
     if (member === null) {
-      const message = `No member signs in with ${JSON.stringify(email)}.`;
+      const message = `No member signs in with ${JSON.stringify(email)}; see letterhaus members list.`;
       return failure({ refused: 'not_found', message });
     }
     const path = await createPasswordLink(db, member.id);

@@ -3,24 +3,31 @@ import type { Command } from 'commander';
 import type { RecipientLogEntry, RecipientLogList } from '../../../sdk/src/api.ts';
 import type { Address } from '../../mail/address.ts';
 import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
-import { type Cli, type CommandResult, parseAddressArgument } from '../../cli/command.ts';
+import {
+  type Cli,
+  type CommandResult,
+  parseAddressArgument,
+  usageFailure,
+} from '../../cli/command.ts';
 import { countUpTo } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
 const LIMIT_MAX = 1_000;
 
-type Options = ApiOptions & { to: Address; limit: number };
+type Options = ApiOptions & { to?: Address; limit: number };
+type Search = Options & { to: Address };
 
 export function describeLog(log: Command, cli: Cli): void {
   apiRunnable(log, cli, {
-    examples: ['log --to jo@example.org', 'log --to jo@example.org --limit 200 --json'],
+    examples: ['log jo@example.org', 'log --to jo@example.org --limit 200 --json'],
     notes:
       'Newest first, of all projects unless --project names one. `emails show` has the whole timeline of an email. ' +
       'The exit code is 1 when nothing is known of the address.',
     environment: 'both',
     run: show,
   })
-    .requiredOption('--to <address>', 'what happened to this recipient', parseAddressArgument)
+    .argument('[address]', 'what happened to this recipient', parseAddressArgument)
+    .option('--to <address>', 'the same as the argument', parseAddressArgument)
     .option(
       '--limit <n>',
       `maximum number of entries, up to ${LIMIT_MAX}`,
@@ -29,9 +36,12 @@ export function describeLog(log: Command, cli: Cli): void {
     );
 }
 
-async function show(api: Api, options: Options): Promise<CommandResult> {
-  const { to, limit } = options;
-  const found = await read(api, options);
+async function show(api: Api, options: Options, [address]: [Address?]): Promise<CommandResult> {
+  const { to = address, limit } = options;
+  if (to === undefined || (address !== undefined && address !== to)) {
+    return usageFailure('Name one address: letterhaus log jo@example.org, or --to <address>.');
+  }
+  const found = await read(api, { ...options, to });
   const suppressed = found.flatMap((one) => one.suppressed);
   const entries = found
     .flatMap(({ data }) => data)
@@ -64,7 +74,7 @@ async function unknownText(api: Api, to: string): Promise<string> {
 /** Reads all projects at once, or each environment of one project. */
 async function read(
   api: Api,
-  { to, project, environment, limit }: Options,
+  { to, project, environment, limit }: Search,
 ): Promise<RecipientLogList[]> {
   if (api.isOperator && project === undefined) {
     const query = { scope: 'organization' as const, environment, limit };

@@ -11,7 +11,7 @@ import type { Letterhaus } from '../../../sdk/src/client.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../core/statuses.ts';
 import { countUpTo, PAGE_MAX } from '../../cli/lists.ts';
 import { type Api, apiCommand, type ApiOptions, listData, explainNotFound } from '../../cli/api.ts';
-import { type Cli, EXAMPLE_ID, type CommandResult } from '../../cli/command.ts';
+import { type Cli, EXAMPLE_ID, type CommandResult, parseTime } from '../../cli/command.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
 import { describeCaseFile } from './case-file-command.ts';
 import { diagnosisText } from './diagnosis-text.ts';
@@ -33,12 +33,14 @@ const NONE_MATCHES: Empty = {
 };
 
 export function describeEmails(emails: Command, cli: Cli): void {
+  const time = (text: string): Date => parseTime(text, cli.world.now());
   apiCommand(emails, cli, {
     name: 'list',
     about: 'list emails, newest first',
     examples: [
       'emails list',
       'emails list --status bounced --to jo@example.org --limit 50',
+      'emails list --status bounced --since yesterday --until today',
       "emails list --query 'receipt tag:kind:order after:2026-11-21'",
     ],
     environment: 'both',
@@ -47,6 +49,8 @@ export function describeEmails(emails: Command, cli: Cli): void {
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--to <address>', 'only to this recipient')
     .option('--query <search>', 'only emails that match, like "receipt to:jo@example.org"')
+    .option('--since <time>', 'created at or after this time: 6h or 7d ago, or a time', time)
+    .option('--until <time>', 'created before this time (default: now)', time)
     .option('--limit <n>', 'number of emails', countUpTo(LIMIT_MAX), 20);
   describeExport(emails, cli);
   describeCaseFile(emails, cli);
@@ -79,18 +83,28 @@ type ListOptions = ApiOptions & {
   status?: EmailStatus;
   to?: string;
   query?: string;
+  since?: Date;
+  until?: Date;
   limit: number;
 };
 
 async function list(api: Api, options: ListOptions): Promise<CommandResult> {
-  const { status, to, query: q, limit } = options;
-  const filter = { status, to, q };
+  const { status, to, query: q, since, until, limit } = options;
+  const filter = {
+    status,
+    to,
+    q,
+    created_after: since?.toISOString(),
+    created_before: until?.toISOString(),
+  };
   const parts = await api.all();
   const pages = await Promise.all(parts.map(({ client }) => newest(client, filter, limit + 1)));
   // Ids sort by time; this merges the environments.
   const all = pages.flat().toSorted((a, b) => (a.id < b.id ? 1 : -1));
   const emails = all.slice(0, limit);
-  const isFiltered = [status, to, q, options.environment].some((one) => one !== undefined);
+  const isFiltered = [...Object.values(filter), options.environment].some(
+    (one) => one !== undefined,
+  );
   return {
     data: listData(emails, all.length > limit),
     text: table(api.cli, {
@@ -108,7 +122,13 @@ async function list(api: Api, options: ListOptions): Promise<CommandResult> {
   };
 }
 
-type Filter = { status: EmailStatus | undefined; to: string | undefined; q: string | undefined };
+type Filter = {
+  status: EmailStatus | undefined;
+  to: string | undefined;
+  q: string | undefined;
+  created_after: string | undefined;
+  created_before: string | undefined;
+};
 
 async function newest(client: Letterhaus, filter: Filter, count: number): Promise<EmailSummary[]> {
   const found: EmailSummary[] = [];
@@ -156,6 +176,8 @@ function changedText({ id, status, scheduled_at: at, recipients }: Email): strin
 }
 
 function noEmail(id: string): string {
+  if (id.includes('@'))
+    return `${JSON.stringify(id)} is no id of an email. To find emails to an address: letterhaus log --to ${id}`;
   return `There is no email with the id ${JSON.stringify(id)}; see letterhaus emails list.`;
 }
 
