@@ -77,6 +77,9 @@ await theirs('POST', '/v1/suppressions', { address: ADDRESS, reason: 'manual' })
 const content = { subject: 'Receipt', html: '<p>Seen</p>' };
 const template = await make('/v1/templates', { name: 'Receipt', alias: 'receipt', ...content });
 const removedTemplate = await make('/v1/templates', { name: 'Old receipt', ...content });
+const versioned = await make('/v1/templates', { name: 'Two versions', ...content });
+await theirs('POST', `/v1/templates/${versioned}/publish`, {});
+await theirs('PATCH', `/v1/templates/${versioned}`, { html: '<p>Second</p>' });
 const email = await service.send({
   scheduled_at: new Date(Date.now() + 86_400_000).toISOString(),
 });
@@ -326,6 +329,26 @@ const CASES: readonly Case[] = [
     isStored: () => has(`/v1/templates/${template}`, { published_version: 1 }),
   },
   {
+    name: 'a restored version of a template',
+    path: `templates/${versioned}/versions?version=1`,
+    open: (page) => press(page, 'Restore'),
+    theirs: () => theirs('PATCH', `/v1/templates/${versioned}`, { html: '<p>Unseen</p>' }),
+    action: 'Restore',
+    shows: ['- <p>Second</p>', '+ <p>Unseen</p>'],
+    goOn: 'Restore anyway',
+    isStored: () => has(`/v1/templates/${versioned}`, { html: '<p>Seen</p>' }),
+  },
+  {
+    name: 'a published version of a template',
+    path: `templates/${versioned}/versions?version=2`,
+    open: (page) => press(page, 'Publish'),
+    theirs: () => theirs('PATCH', `/v1/templates/${versioned}`, { html: '<p>Third</p>' }),
+    action: 'Publish',
+    shows: ['- <p>Seen</p>', '+ <p>Third</p>'],
+    goOn: 'Publish anyway',
+    isStored: () => has(`/v1/templates/${versioned}`, { published_version: 2 }),
+  },
+  {
     name: 'a deleted template',
     path: `templates/${removedTemplate}`,
     open: (page) => choose(page, 'Delete'),
@@ -351,8 +374,9 @@ for (const one of CASES) {
     await one.open(page);
     // By an event the page may read the object again. The open form is still about what the member has seen.
     await one.theirs();
-    await press(page, one.action);
     const dialog = dialogOf(page);
+    const form = (await dialog.isVisible()) ? dialog : page;
+    await form.getByRole('button', { name: one.action, exact: true }).click();
     await dialog.getByText('Changed meanwhile').waitFor();
     await dialog.getByText(`by ${OWNER.name}`).waitFor();
     for (const text of one.shows) {
