@@ -145,8 +145,16 @@ async function openAccountMenu(page: Page): Promise<void> {
   await page.getByRole('menuitem', { name: 'Sign out' }).waitFor();
 }
 
+/** A picture that is not right may show a page that was being drawn. It is then taken again, this often at most. */
+const TRIES = 5;
+
+type IsRight = (picture: Picture) => boolean;
+
 /** Starts the services, fills them, and pictures their screens. */
-export async function takePictures(browser: TestBrowser): Promise<Picture[]> {
+export async function takePictures(
+  browser: TestBrowser,
+  isRight: IsRight = () => true,
+): Promise<Picture[]> {
   await using receiver = await startReceiver();
   await using waiting = await startService(WAITING);
   await using full = await startFullService({
@@ -166,7 +174,8 @@ export async function takePictures(browser: TestBrowser): Promise<Picture[]> {
   ];
   const pictures: Picture[] = [];
   for (const look of LOOKS) {
-    for (const part of parts) pictures.push(...(await takeLook(browser, part, look)));
+    for (const part of parts)
+      pictures.push(...(await takeLook(browser, part, { ...look, isRight })));
   }
   return pictures;
 }
@@ -174,7 +183,7 @@ export async function takePictures(browser: TestBrowser): Promise<Picture[]> {
 async function takeLook(
   browser: TestBrowser,
   { service, project, cookies, screens }: Part,
-  { size, theme, only }: (typeof LOOKS)[number],
+  { size, theme, only, isRight }: (typeof LOOKS)[number] & { isRight: IsRight },
 ): Promise<Picture[]> {
   const pictures: Picture[] = [];
   await using open = await openPage(browser, service, {
@@ -185,10 +194,15 @@ async function takeLook(
   });
   const { page } = open;
   const isTaken = (name: string): boolean => only === undefined || only.split(',').includes(name);
-  const take = async (name: string): Promise<void> => {
-    await settle(page);
-    const png = small(await page.screenshot({ animations: 'disabled', caret: 'hide' }));
-    pictures.push({ name: `${name}-${size}-${theme}`, png });
+  const take = async (screen: string): Promise<void> => {
+    const name = `${screen}-${size}-${theme}`;
+    for (let tries = 1; ; tries += 1) {
+      await settle(page);
+      const png = small(await page.screenshot({ animations: 'disabled', caret: 'hide' }));
+      if (tries < TRIES && !isRight({ name, png })) continue;
+      pictures.push({ name, png });
+      return;
+    }
   };
   if ('queue' in screens && isTaken('sign-in')) {
     await page.goto(`${service.url}/dashboard/sign-in`);
@@ -270,10 +284,13 @@ async function settle(page: Page): Promise<void> {
     const style = new CSSStyleSheet();
     style.replaceSync(':root { --font-mono: "Geist Variable" !important } code, kbd, pre, .font-mono { font-family: "Geist Variable" !important }');
     document.adoptedStyleSheets = [style];
+    for (const copy of document.querySelectorAll('time[data-copy]')) copy.remove();
     for (const time of document.querySelectorAll('time')) {
+      time.hidden = false;
       // The page writes the present time into the element that it made, and may remove it, but not a copy.
       const copy = time.cloneNode();
       copy.textContent = '5 min ago';
+      copy.dataset.copy = '';
       time.before(copy);
       time.hidden = true;
     }
