@@ -24,6 +24,8 @@ type Props<Row> = {
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   keyOf: (row: Row) => string;
+  /** All columns have one width, so that those of tables below each other are in line. */
+  isEven?: true;
   /** Marks a row. */
   isChosen?: (row: Row) => boolean;
 };
@@ -34,10 +36,11 @@ const ROW =
 const CELL =
   'text-pretty px-3 py-1 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden';
 const IN_FIRST_LINE = 'max-md:shrink-0';
-const NAME = 'max-md:min-w-0 max-md:flex-1 max-md:font-medium';
+/** Lines below a name are lighter than the name. */
+const NAME = 'max-md:min-w-0 max-md:flex-1 max-md:font-medium max-md:[&_.text-muted]:font-normal';
 /** Shows the title before the value where the table has no column heads. */
 const BELOW =
-  'max-md:order-2 max-md:min-w-0 max-md:text-muted max-md:data-title:before:mr-1.5 max-md:data-title:before:text-xs max-md:data-title:before:content-[attr(data-title)]';
+  'max-md:order-2 max-md:min-w-0 max-md:self-baseline max-md:text-muted max-md:data-title:before:mr-1.5 max-md:data-title:before:text-xs max-md:data-title:before:content-[attr(data-title)]';
 
 function lookOf<Row>({ title, isWide, isNumber, isNarrow, isState }: Column<Row>, index: number) {
   const place = index === 0 ? NAME : isState || isNarrow || title === '' ? IN_FIRST_LINE : BELOW;
@@ -45,7 +48,13 @@ function lookOf<Row>({ title, isWide, isNumber, isNarrow, isState }: Column<Row>
   return `${CELL} ${place} ${align} ${isNarrow ? 'w-8' : ''} ${isWide ? 'max-md:hidden' : ''}`;
 }
 
-export function Table<Row>({ label, columns: all, rows, keyOf, isChosen }: Props<Row>): ReactNode {
+/** Stands for a value that a row does not have. A phone has no columns, so nothing is missing there. */
+export function Dash(): ReactNode {
+  return <span className="text-muted max-md:hidden">–</span>;
+}
+
+export function Table<Row>(props: Props<Row>): ReactNode {
+  const { label, columns: all, rows, keyOf, isChosen, isEven } = props;
   const columns = all.filter(({ isHidden }) => !isHidden);
   const named = columns.findIndex(({ isNarrow, isState }) => !isNarrow && !isState);
   return (
@@ -56,7 +65,10 @@ export function Table<Row>({ label, columns: all, rows, keyOf, isChosen }: Props
       aria-label={label}
     >
       {/* Roles, because a browser may not take what is laid out as lines for a table. */}
-      <table role="table" className="w-full text-sm max-md:block">
+      <table
+        role="table"
+        className={`w-full text-sm max-md:block ${isEven ? 'md:table-fixed' : ''}`}
+      >
         <thead role="rowgroup" className="max-md:sr-only">
           <tr role="row" className="text-xs text-muted">
             {columns.map((column, index) => (

@@ -142,7 +142,6 @@ function KeyTable(props: {
           },
           {
             title: 'Expires',
-            isWide: true,
             cell: ({ expires_at: at }) => <Expiry at={at} />,
           },
           {
@@ -212,11 +211,6 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
     <div className="break-words">
       <span className="font-medium">{apiKey.name}</span>
       <code className="block font-mono text-xs text-muted">{apiKey.hint}</code>
-      {apiKey.expires_at !== null && (
-        <span className="block md:hidden">
-          <Expiry at={apiKey.expires_at} />
-        </span>
-      )}
       {apiKey.warnings.map((warning) => (
         <p key={warning} className="flex gap-1.5 text-xs text-bad">
           <TriangleAlert size={13} aria-hidden className="mt-0.5 shrink-0" />
@@ -227,14 +221,15 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
   );
 }
 
-/** When a key expires, in a colour that says whether that is soon. */
+/** When a key expires; a chip when that is soon. */
 function Expiry({ at }: { at: string | null }): ReactNode {
   if (at === null) return <span className="text-muted">Never</span>;
   const leftMs = Date.parse(at) - serverNowMs();
   if (leftMs > SOON_DAYS * DAY_MS) return <Time at={at} />;
   return (
     <Chip tone={leftMs <= 0 ? 'bad' : 'wait'}>
-      {leftMs <= 0 ? 'expired' : 'expires'} <Time at={at} />
+      {leftMs <= 0 && 'expired '}
+      <Time at={at} />
     </Chip>
   );
 }
