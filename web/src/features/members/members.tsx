@@ -63,6 +63,7 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
     <ListTable
       label="Members"
       list={list}
+      isEven
       keyOf={({ id }) => id}
       columns={[
         {
@@ -164,6 +165,7 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
         <Table
           label="Invitations"
           rows={rows}
+          isEven
           keyOf={({ id }) => id}
           columns={[
             {

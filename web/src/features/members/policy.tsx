@@ -34,22 +34,23 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
       <Card
         title="Second factor"
         about={
-          isRequired
-            ? 'Every member needs an authenticator app or a passkey.'
-            : 'Each member decides whether to have an authenticator app or a passkey.'
+          <>
+            {isRequired
+              ? 'Every member needs an authenticator app or a passkey.'
+              : 'Each member decides whether to have an authenticator app or a passkey.'}{' '}
+            {without > 0 && (
+              <span className="text-text">
+                {without === 1 ? '1 member has none.' : `${without} members have none.`}
+              </span>
+            )}
+          </>
         }
         actions={
           <Button size="small" onClick={() => setAsked(policy)}>
             {isRequired ? 'Make the second factor optional' : 'Require a second factor'}
           </Button>
         }
-      >
-        {without > 0 && (
-          <p className="text-sm">
-            {without === 1 ? '1 member has none.' : `${without} members have none.`}
-          </p>
-        )}
-      </Card>
+      />
       <Dialog
         isOpen={asked !== null}
         onClose={close}
