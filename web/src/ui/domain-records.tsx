@@ -10,6 +10,7 @@ import { DNS_PANELS, fieldsFor, type PanelFields } from '../lib/dns-panels.ts';
 import { asSentence } from '../lib/words.ts';
 import { Chip } from './chip.tsx';
 import { CopyButton } from './copy.tsx';
+import { AtDots } from './domain-name.tsx';
 import type { Tone } from './tone.ts';
 
 type State = { tone: Tone; icon: LucideIcon; word: string };
@@ -140,7 +141,9 @@ function Part({ label, text, of }: { label: string; text: string; of: string }):
   return (
     <p className="flex items-start gap-2">
       <span className="w-20 shrink-0 pt-1 text-xs text-muted">{label}</span>
-      <code className="min-w-0 pt-0.5 font-mono text-xs leading-relaxed break-all">{text}</code>
+      <code className="min-w-0 pt-0.5 font-mono text-xs leading-relaxed [overflow-wrap:anywhere]">
+        <AtDots text={text} />
+      </code>
       <span className="-my-1 shrink-0">
         <CopyButton text={text} what={`${label.toLowerCase()} of ${of}`} />
       </span>
