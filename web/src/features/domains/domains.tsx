@@ -33,14 +33,19 @@ export function DomainMark({ status }: Pick<Domain, 'status'>): ReactNode {
   return <Mark look={look}>{word}</Mark>;
 }
 
+function lookOfRecords(status: Domain['status'], isComplete: boolean): 'good' | 'none' | 'wait' {
+  if (isComplete) return 'good';
+  return status === 'not_started' ? 'none' : 'wait';
+}
+
 /** How many of the records that are needed were found. */
 function RecordsFound({ domain }: { domain: Domain }): ReactNode {
   const needed = domain.records.filter(({ required }) => required);
   const found = needed.filter(({ status }) => status === 'verified');
   return (
-    <span className={found.length < needed.length ? '' : 'text-muted'}>
+    <Mark look={lookOfRecords(domain.status, found.length === needed.length)}>
       {found.length} of {needed.length} found
-    </span>
+    </Mark>
   );
 }
 
@@ -92,7 +97,7 @@ function DomainTable({
             <Link
               to="/$project/$environment/domains/$id"
               params={{ ...scope, id }}
-              className="link font-medium break-all"
+              className="link font-medium [overflow-wrap:anywhere]"
             >
               <DomainName name={name} />
             </Link>
