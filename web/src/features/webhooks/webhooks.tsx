@@ -15,7 +15,7 @@ import { answerInWords, stateOf } from './responses.ts';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
-import { ListTable } from '../../ui/table.tsx';
+import { Dash, ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { AddForm } from './webhook-forms.tsx';
 
@@ -122,7 +122,7 @@ function Url({ webhook: { id, url } }: { webhook: Webhook }): ReactNode {
     <Link
       to="/$project/$environment/webhooks/$id"
       params={{ ...scope, id }}
-      className="link font-mono text-xs break-all"
+      className="link font-mono text-xs [overflow-wrap:anywhere]"
     >
       {url}
     </Link>
@@ -130,16 +130,15 @@ function Url({ webhook: { id, url } }: { webhook: Webhook }): ReactNode {
 }
 
 function LastFailure({ webhook: { last_failure: last } }: { webhook: Webhook }): ReactNode {
+  if (last === null) return <Dash />;
   return (
-    last && (
-      <span className="block max-w-md break-words">
-        <span className="line-clamp-2 first-letter:uppercase" title={answerInWords(last)}>
-          {answerInWords(last)}
-        </span>
-        <span className="text-xs text-muted">
-          <Time at={last.at} />
-        </span>
+    <span className="block max-w-md break-words">
+      <span className="line-clamp-2 first-letter:uppercase" title={answerInWords(last)}>
+        {answerInWords(last)}
       </span>
-    )
+      <span className="text-xs text-muted">
+        <Time at={last.at} />
+      </span>
+    </span>
   );
 }
