@@ -102,7 +102,9 @@ function TemplateTable(props: {
           title={q ? 'No matching templates' : 'No templates yet'}
           icon={q ? SearchX : FileText}
           action={
-            !q && (
+            q ? (
+              <ClearSearch />
+            ) : (
               <>
                 {create}
                 <HandbookLink page="templates">How templates work</HandbookLink>
@@ -119,6 +121,13 @@ function TemplateTable(props: {
       }
     />
   );
+}
+
+function ClearSearch(): ReactNode {
+  const navigate = useNavigate();
+  const clear = () =>
+    navigate({ to: '.', params: true, search: (all) => ({ ...all, q: undefined }) });
+  return <Button onClick={() => void clear()}>Clear the search</Button>;
 }
 
 function CreateForm(): ReactNode {
