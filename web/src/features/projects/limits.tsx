@@ -1,18 +1,19 @@
 /** The limits of the current project and environment, their use, and the forms that change them. */
 import { useQuery } from '@tanstack/react-query';
+import { Pencil } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Limits, ProjectSettings } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
 import { megabytes } from '../../lib/numbers.ts';
 import { inWords } from '../../lib/time.ts';
 import { useMay } from '../../ui/allowed.tsx';
-import { Button } from '../../ui/button.tsx';
+import { IconButton } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { useLastChange } from '../../ui/last-change.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
-import { Table } from '../../ui/table.tsx';
+import { Dash, Table } from '../../ui/table.tsx';
 import { type Category, LimitForm, type Setting } from './limit-form.tsx';
 import { isNearlyFull } from './storage-words.ts';
 
@@ -87,7 +88,7 @@ function LimitTable(props: {
           cell: ({ what }) => <span className="block first-letter:uppercase">{what}</span>,
         },
         { title: 'Limit', isPlain: true, cell: ({ limit }) => limit },
-        { title: 'Usage', isPlain: true, cell: ({ now }) => now },
+        { title: 'Usage', isPlain: true, cell: ({ now }) => now ?? <Dash /> },
         {
           title: 'Set by',
           isWide: true,
@@ -100,13 +101,9 @@ function LimitTable(props: {
           isHidden: onChange === undefined,
           cell: (row) =>
             row.setting && (
-              <Button
-                size="small"
-                aria-label={`Change ${row.what}`}
-                onClick={() => onChange?.(row)}
-              >
-                Change
-              </Button>
+              <IconButton size="small" label={`Change ${row.what}`} onClick={() => onChange?.(row)}>
+                <Pencil size={14} aria-hidden />
+              </IconButton>
             ),
         },
       ]}
@@ -117,6 +114,7 @@ function LimitTable(props: {
 type Row = {
   what: string;
   limit: string;
+  /** The present use; null for what has none. */
   now: ReactNode;
   variable: string;
   /** The project has a value of its own. */
@@ -165,7 +163,7 @@ function rowsOf(
     {
       what: 'content of emails',
       limit: keptFor(retention.content_hours),
-      now: '',
+      now: null,
       variable: 'LETTERHAUS_RETENTION_CONTENT',
       isOwn: settings?.content != null,
       setting: { kind: 'retention', field: 'content', value: settings?.content ?? null },
@@ -173,7 +171,7 @@ function rowsOf(
     {
       what: 'emails with their timeline',
       limit: keptFor(retention.metadata_hours),
-      now: '',
+      now: null,
       variable: 'LETTERHAUS_RETENTION_METADATA',
       isOwn: settings?.metadata != null,
       setting: { kind: 'retention', field: 'metadata', value: settings?.metadata ?? null },
@@ -195,7 +193,7 @@ function recipientsRow(environment: 'live' | 'test'): Row {
   return {
     what: 'recipients of accepted emails',
     limit: 'No limit',
-    now: '',
+    now: null,
     variable: 'LETTERHAUS_LIMIT_RECIPIENTS',
     isOwn: false,
     setting: { kind: 'rate', category: 'recipients', environment, value },
