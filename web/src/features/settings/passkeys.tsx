@@ -45,7 +45,11 @@ export function Passkeys(): ReactNode {
     <>
       <Section
         title="Passkeys"
-        about="Sign in with your device: no address, password or code. A passkey is a second factor, too."
+        about={
+          canAdd
+            ? 'Sign in with your device: no address, password or code. A passkey is a second factor, too.'
+            : 'Passkeys need a host name and https: open the dashboard at its public address.'
+        }
         actions={
           canAdd && (
             <Button size="small" onClick={() => setOpen('add')}>
@@ -54,13 +58,7 @@ export function Passkeys(): ReactNode {
           )
         }
         wide={listed(passkeys, setOpen)}
-      >
-        {!canAdd && (
-          <p className="text-sm text-muted">
-            Passkeys need a host name and https: open the dashboard at its public address.
-          </p>
-        )}
-      </Section>
+      />
       <Dialog isOpen={open === 'add'} onClose={close} title="Add a passkey">
         <ActionForm action="Continue" send={add}>
           <Field

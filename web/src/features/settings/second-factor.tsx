@@ -2,7 +2,7 @@
  * The second factor of the signed-in member. It is switched on in two steps: a secret for the app, then the first
  * code, which returns the recovery codes.
  */
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { Totp, TotpSecret } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
@@ -45,9 +45,7 @@ export function SecondFactor(): ReactNode {
         about="Signing in then also requires a code from an authenticator app."
         actions={totp.isSuccess && <Switch isOn={totp.data.enabled} onClick={setOpen} />}
       >
-        {totp.isPending && <RowsSkeleton rows={1} />}
-        {totp.isError && <Problem error={totp.error} retry={() => void totp.refetch()} />}
-        {totp.isSuccess && <State totp={totp.data} />}
+        {codesLeft(totp)}
       </Section>
       <Dialog isOpen={open === 'on'} onClose={close} title="Switch the second factor on">
         <SwitchOn onDone={close} />
@@ -63,30 +61,34 @@ export function SecondFactor(): ReactNode {
 }
 
 function Switch(props: { isOn: boolean; onClick: (open: 'on' | 'off') => void }): ReactNode {
-  return props.isOn ? (
-    <Button size="small" look="danger" onClick={() => props.onClick('off')}>
-      Switch off
-    </Button>
-  ) : (
-    <Button size="small" onClick={() => props.onClick('on')}>
-      Switch on
-    </Button>
+  return (
+    <>
+      <Mark look={props.isOn ? 'good' : 'none'}>{props.isOn ? 'on' : 'off'}</Mark>
+      {props.isOn ? (
+        <Button size="small" look="danger" onClick={() => props.onClick('off')}>
+          Switch off
+        </Button>
+      ) : (
+        <Button size="small" onClick={() => props.onClick('on')}>
+          Switch on
+        </Button>
+      )}
+    </>
   );
 }
 
-function State({ totp }: { totp: Totp }): ReactNode {
-  const { enabled, recovery_codes_left: left } = totp;
+/** The recovery codes in their state; null while the second factor is off, because a card has no empty part. */
+function codesLeft(totp: UseQueryResult<Totp>): ReactNode {
+  if (totp.isPending) return <RowsSkeleton rows={1} />;
+  if (totp.isError) return <Problem error={totp.error} retry={() => void totp.refetch()} />;
+  const { enabled, recovery_codes_left: left } = totp.data;
+  if (!enabled) return null;
   return (
     <>
-      <p className="text-sm">
-        <Mark look={enabled ? 'good' : 'none'}>{enabled ? 'on' : 'off'}</Mark>
-        {enabled && (
-          <span className={left <= FEW_CODES ? 'ml-3 text-wait' : 'ml-3 text-muted'}>
-            {left === 1 ? '1 recovery code' : `${left} recovery codes`} left
-          </span>
-        )}
+      <p className={left <= FEW_CODES ? 'text-sm text-wait' : 'text-sm text-muted'}>
+        {left === 1 ? '1 recovery code' : `${left} recovery codes`} left
       </p>
-      {enabled && left <= FEW_CODES && (
+      {left <= FEW_CODES && (
         <p className="text-sm text-muted">
           To get new recovery codes, switch the second factor off and on again.
         </p>
