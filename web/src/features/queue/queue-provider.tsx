@@ -21,6 +21,7 @@ import {
   nameOf,
   sourceOf,
   stateOf,
+  valueOf,
   VERDICTS,
 } from './queue-words.tsx';
 import { type QueueScopeName, refreshMs } from './use-queue.ts';
@@ -210,9 +211,7 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
                 title: 'Value',
                 isNumber: true,
                 isState: true,
-                cell: ({ value }) => (
-                  <span className="whitespace-nowrap">{value ?? 'No limit'}</span>
-                ),
+                cell: (setting) => <span className="whitespace-nowrap">{valueOf(setting)}</span>,
               },
               {
                 title: 'Set by',

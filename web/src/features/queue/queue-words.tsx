@@ -98,21 +98,31 @@ export function LimitText({ row }: { row: ProviderRow }): ReactNode {
 const NAMES: Readonly<Record<string, string>> = {
   connections: 'Concurrent connections',
   messages_per_connection: 'Messages per connection',
-  idle_s: 'Seconds until an idle connection is closed',
+  idle_s: 'Idle connections are closed after',
   new_connections_per_minute: 'New connections per minute',
   messages_per_minute: 'Messages per minute',
   'suspension.after_failures': 'Failures before a suspension',
-  'suspension.first_s': 'Seconds of the first suspension',
-  'suspension.longest_s': 'Seconds of the longest suspension',
-  'recovery.hold_down_s': 'Seconds without growth after the provider asked for less',
-  'recovery.step_s': 'Seconds until one more connection is allowed',
-  'recovery.try_again_after_s': 'Seconds until the former limit is tried again',
-  'uplink.no_answer_s': 'Seconds without any reply until our own network counts as down',
-  'uplink.retry_s': 'Seconds between retries while our network is down',
+  'suspension.first_s': 'First suspension',
+  'suspension.longest_s': 'Longest suspension',
+  'recovery.hold_down_s': 'Wait before growth, after the provider asked for less',
+  'recovery.step_s': 'One more connection is allowed after',
+  'recovery.try_again_after_s': 'The former limit is tried again after',
+  'uplink.no_answer_s': 'Our network counts as down without a reply for',
+  'uplink.retry_s': 'Wait between retries while our network is down',
 };
 
 export function nameOf({ name }: Setting): string {
   return NAMES[name] ?? name;
+}
+
+const MINUTE_S = 60;
+
+/** Durations with their unit, because the names of others have none. */
+export function valueOf({ name, value }: Setting): string {
+  if (value === null) return 'No limit';
+  if (!name.endsWith('_s')) return value.toLocaleString();
+  const isMinutes = value > 0 && value % MINUTE_S === 0;
+  return isMinutes ? `${(value / MINUTE_S).toLocaleString()} min` : `${value.toLocaleString()} s`;
 }
 
 export function sourceOf({ source, path }: Setting): string {
