@@ -98,8 +98,12 @@ function ReturnPathHost(): ReactNode {
       footer={last}
     >
       <p className="text-sm">
-        <span className="font-mono text-xs break-all">{host.name ?? 'not set yet'}</span>
-        <span className="block text-muted">
+        {host.name === null ? (
+          'Not set yet'
+        ) : (
+          <span className="font-mono text-xs [overflow-wrap:anywhere]">{host.name}</span>
+        )}
+        <span className="block [overflow-wrap:anywhere] text-muted">
           Names of the nodes: {host.node_names.join(', ') || 'none'}
         </span>
       </p>
@@ -248,7 +252,7 @@ function Blocks(): ReactNode {
               title: 'Next try',
               isNumber: true,
               cell: ({ next_probe_in_s: seconds }) =>
-                seconds === null ? 'under way' : `in ${inWords(seconds)}`,
+                seconds === null ? 'Under way' : `In ${inWords(seconds)}`,
             },
             {
               title: '',

@@ -1,5 +1,6 @@
 /** The variables of the service, in groups: what is set on this node, and what has its default. */
 import { useQuery } from '@tanstack/react-query';
+import { Search } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Variable } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
@@ -25,14 +26,21 @@ export function Variables(): ReactNode {
       wide={
         <>
           <div className="flex flex-wrap items-center gap-3 border-b border-line px-(--page-x) py-2">
-            <input
-              type="search"
-              aria-label="Find a variable"
-              placeholder="Find a variable"
-              value={find}
-              onChange={({ target }) => setFind(target.value)}
-              className={`${INPUT} max-w-80`}
-            />
+            <div className="relative w-full max-w-80 max-sm:max-w-none">
+              <Search
+                size={14}
+                aria-hidden
+                className="absolute top-1/2 left-2.5 -translate-y-1/2 text-muted"
+              />
+              <input
+                type="search"
+                aria-label="Find a variable"
+                placeholder="Find a variable"
+                value={find}
+                onChange={({ target }) => setFind(target.value)}
+                className={`${INPUT} pl-8`}
+              />
+            </div>
             <label className="flex items-center gap-2 text-sm">
               <input
                 type="checkbox"
@@ -92,7 +100,7 @@ function VariableGroup(props: { group: ReturnType<typeof groupsOf>[number] }): R
 
 function Value({ variable }: { variable: Variable }): ReactNode {
   const { is_set: isSet, is_hidden: isHidden, value } = variable;
-  if (!isSet) return <span className="text-muted">default</span>;
-  if (isHidden) return <span>set, not shown</span>;
+  if (!isSet) return <span className="text-muted">Default</span>;
+  if (isHidden) return <span>Set, not shown</span>;
   return <span className="font-mono text-xs leading-5 break-all">{value}</span>;
 }
