@@ -10,6 +10,7 @@ import { startBrowser } from '../support/chromium.ts';
 import {
   assertGoodInAllThemes,
   buildDashboard,
+  copyBy,
   goToLive,
   openPage,
   signedIn,
@@ -302,8 +303,7 @@ test('without https a copy button copies, and a dialog begins in its first field
   await page.keyboard.type('By keyboard');
   await page.keyboard.press('Enter');
   const key = (await page.getByText(/^lh_test_\w{38}$/).textContent())!;
-  await page.getByRole('button', { name: 'Copy the key' }).click();
-  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  await copyBy(page.getByRole('button', { name: 'Copy the key' }));
   await page.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Create a key' }).click();
