@@ -55,7 +55,7 @@ function LevelSection(props: { title: string; findings: readonly DoctorFinding[]
   if (findings.length === 0) return null;
   const entries = withoutRepeats(findings);
   return (
-    <Card title={`${title} (${entries.length})`}>
+    <Card title={`${title} (${findings.length})`}>
       <ul className="max-w-3xl space-y-5">
         {entries.map((finding) => (
           <li key={keyOf(finding)}>
@@ -102,11 +102,26 @@ function Headline({ finding: { level, title, found } }: { finding: DoctorFinding
   );
 }
 
-/** Names in backticks, as the command line prints them, are set as code. */
+/** Names in backticks, as the command line prints them, are set as code, and names of documents are links. */
 function WithCode({ text }: { text: string }): ReactNode {
   return text
     .split('`')
-    .map((part, index) => (index % 2 === 0 ? part : <code key={index}>{part}</code>));
+    .map((part, index) =>
+      index % 2 === 0 ? <WithLinks key={index} text={part} /> : <code key={index}>{part}</code>,
+    );
+}
+
+/** "docs/backup.md" leads to the page of the handbook on this service. */
+function WithLinks({ text }: { text: string }): ReactNode {
+  return text.split(/docs\/([\w-]+)\.md/).map((part, index) =>
+    index % 2 === 0 ? (
+      part
+    ) : (
+      <a key={index} href={`/docs/${part}`} target="_blank" rel="noreferrer" className="link">
+        handbook: {part.replaceAll('-', ' ')}
+      </a>
+    ),
+  );
 }
 
 function keyOf({ check, subject, found }: DoctorFinding): string {

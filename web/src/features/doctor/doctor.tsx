@@ -102,16 +102,16 @@ function NodeReport({ node, isOnly }: { node: Node; isOnly: boolean }): ReactNod
       {finishedAt !== null && <DoctorVerdict checks={checks} finishedAt={finishedAt} />}
       {isBusy(node) && <Progress node={node} />}
       {finishedAt === null && !isBusy(node) && (
-        <Card>
-          <div className="-m-4">
+        <Card
+          wide={
             <Empty title="The doctor has not run yet" icon={Stethoscope}>
               <p>
                 It checks network, DNS, machine, database, ports, backups and sending domains. It
                 changes nothing and sends no mail. Once a live domain is verified, it runs daily.
               </p>
             </Empty>
-          </div>
-        </Card>
+          }
+        />
       )}
       <Findings findings={findings} />
     </section>
