@@ -156,7 +156,7 @@ function Target({ event }: { event: AuditEvent }): ReactNode {
   }
   // Who accepted an invitation is the actor; the id of the session says nothing.
   if ((type === 'account' || action === 'acceptInvitation') && words === null) return null;
-  if (words !== null) return <span className="font-medium break-all">{words}</span>;
+  if (words !== null) return <bdi className="font-medium [overflow-wrap:anywhere]">{words}</bdi>;
   return id === null ? null : <span className="font-mono text-xs break-all text-muted">{id}</span>;
 }
 
@@ -206,8 +206,13 @@ function TargetFilter({ target }: { target: string }): ReactNode {
   const query = { target_id: target, limit: 1 };
   const [entry] = useQuery(useApi().query('listAuditEvents', { query })).data?.data ?? [];
   return (
-    <span className="text-sm text-muted">
-      Only <span className="font-medium break-all text-text">{entry?.target_name ?? target}</span>
+    <span className="text-sm text-muted max-sm:col-span-2">
+      Only{' '}
+      {entry?.target_name == null ? (
+        <span className="font-mono text-xs break-all">{target}</span>
+      ) : (
+        <bdi className="font-medium [overflow-wrap:anywhere] text-text">{entry.target_name}</bdi>
+      )}
     </span>
   );
 }

@@ -12,7 +12,7 @@ export function Filters({ children }: { children: ReactNode }): ReactNode {
     <div
       role="group"
       aria-label="Filter"
-      className="flex flex-wrap items-center gap-2 max-sm:grid max-sm:grid-cols-2 max-sm:[&_select]:w-full! max-sm:[&>select:last-of-type:nth-of-type(odd)]:col-span-2"
+      className="flex flex-wrap items-center gap-2 max-sm:grid max-sm:grid-cols-2 max-sm:[&_select]:w-full! max-sm:[&>button]:col-span-2 max-sm:[&>button]:justify-self-start max-sm:[&>button]:-ml-3 max-sm:[&>select:last-of-type:nth-of-type(odd)]:col-span-2"
     >
       {children}
     </div>
