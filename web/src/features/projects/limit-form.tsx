@@ -73,10 +73,10 @@ export function useSettingsChanged(): () => Promise<void> {
 }
 
 const WINDOWS = [
-  ['1', 'a second'],
-  ['60', 'a minute'],
-  ['3600', 'an hour'],
-  ['86400', 'a day'],
+  ['1', '1 second'],
+  ['60', '1 minute'],
+  ['3600', '1 hour'],
+  ['86400', '1 day'],
 ] as const;
 
 function Fields({ setting }: { setting: Setting }): ReactNode {
