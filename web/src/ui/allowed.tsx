@@ -10,7 +10,8 @@ import { includesRole, type Role } from '../../../src/core/member-roles.ts';
 import { leastRole, type Operation, ORGANIZATION_OPERATIONS } from '../../../src/http/roles.ts';
 import { call } from '../api/client.ts';
 import { sessionQuery } from '../api/session.ts';
-import { PageHead } from './page.tsx';
+import { Card } from './card.tsx';
+import { PageBody, PageHead } from './page.tsx';
 import { Empty } from './states.tsx';
 
 export type { Operation };
@@ -62,10 +63,16 @@ export function AllowedScreen(props: {
   return (
     <>
       <PageHead title={props.title} />
-      <Empty title={`This page needs the role ${least}`} icon={Lock}>
-        <p>Your role is {role}.</p>
-        <WhoHas least={least} />
-      </Empty>
+      <PageBody>
+        <Card
+          wide={
+            <Empty title={`This page needs the role ${least}`} icon={Lock}>
+              <p>Your role is {role}.</p>
+              <WhoHas least={least} />
+            </Empty>
+          }
+        />
+      </PageBody>
     </>
   );
 }

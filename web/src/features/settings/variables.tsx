@@ -25,7 +25,7 @@ export function Variables(): ReactNode {
       about="Set in the environment or in letterhaus.env, in effect from the next start."
       wide={
         <>
-          <div className="flex flex-wrap items-center gap-3 border-b border-line px-(--page-x) py-2">
+          <div className="flex flex-wrap items-center gap-3 px-(--page-x) py-2">
             <div className="relative w-full max-w-80 max-sm:max-w-none">
               <Search
                 size={14}
@@ -57,7 +57,7 @@ export function Variables(): ReactNode {
             <Problem error={variables.error} retry={() => void variables.refetch()} />
           )}
           {variables.isSuccess && groups.length === 0 && (
-            <p className="px-(--page-x) py-4 text-sm text-muted">
+            <p className="border-t border-line px-(--page-x) py-4 text-sm text-muted">
               {find === '' ? 'No variable is set.' : 'No variable has such a name.'}
             </p>
           )}
