@@ -6,11 +6,13 @@ import { z } from 'zod';
 import { type Unready, UNREADY_CODES, unreadySentence } from '../core/unready.ts';
 import { bearerToken } from './access.ts';
 import { type HttpFailure, JSON_TYPE, sendFailure } from './errors.ts';
+import { type BuiltFile, compressedFile, sendBuiltFile } from './dashboard/built-files.ts';
 import { Handbook, registerHandbookRoutes } from './dashboard/handbook-routes.ts';
 import { type ReferenceSource, renderLlmsText } from './openapi/reference-page.ts';
 import { doc, failure } from './schemas.ts';
 import type { App, HttpServices } from './services.ts';
 
+const PLAIN_TEXT = 'text/plain; charset=utf-8';
 const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
 
 const OPENAPI_FILE = new URL('../../docs/openapi.json', import.meta.url);
@@ -103,30 +105,31 @@ function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyR
 /** The API for programs and language models. */
 function registerReference(app: App, handbook: Handbook): void {
   const publicRoute = { config: { access: 'public' }, schema: { hide: true } } as const;
-  // One buffer of each, which all responses share.
-  let openApi: Buffer | null = null;
-  let llmsText: Buffer | null = null;
+  // One of each, which all responses share.
+  let openApi: BuiltFile | null = null;
+  let llmsText: BuiltFile | null = null;
   app.get('/openapi.json', {
     ...publicRoute,
     handler: async (_request, reply) => {
-      openApi ??= await readFile(OPENAPI_FILE);
-      return reply.header('content-type', JSON_TYPE).send(openApi);
+      openApi ??= await compressedFile(JSON_TYPE, await readFile(OPENAPI_FILE));
+      return sendBuiltFile(reply, openApi);
     },
   });
   app.get('/llms.txt', {
     ...publicRoute,
     handler: async (_request, reply) => {
-      llmsText ??= Buffer.from(await renderLlms(handbook));
-      return reply.header('content-type', 'text/plain; charset=utf-8').send(llmsText);
+      llmsText ??= await compressedFile(PLAIN_TEXT, await renderLlms(handbook));
+      return sendBuiltFile(reply, llmsText);
     },
   });
 }
 
 /** The operations of the API, and the pages of the handbook if it is built. */
-async function renderLlms(handbook: Handbook): Promise<string> {
+async function renderLlms(handbook: Handbook): Promise<Buffer> {
   const source = JSON.parse(await readFile(OPENAPI_FILE, 'utf8')) as ReferenceSource;
   const pages = await handbook.file('llms.txt');
-  return [renderLlmsText(source), ...(pages === null ? [] : [pages.content.toString()])].join('\n');
+  const texts = [renderLlmsText(source), ...(pages === null ? [] : [pages.content.toString()])];
+  return Buffer.from(texts.join('\n'));
 }
 
 /** Serves metrics to clients with the token. Without a configured token the path does not exist. */

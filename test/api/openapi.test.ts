@@ -440,3 +440,14 @@ test('every documented success occurs in these tests', () => {
     [],
   );
 });
+
+test('the description of the API is sent compressed, and not again to who has it', async () => {
+  for (const path of ['/openapi.json', '/llms.txt']) {
+    const first = await fetch(service.url + path);
+    assert.equal(first.headers.get('content-encoding'), 'gzip', path);
+    const etag = first.headers.get('etag') ?? '';
+    assert.ok((await first.text()).length > 10_000, path);
+    const again = await fetch(service.url + path, { headers: { 'if-none-match': etag } });
+    assert.equal(again.status, 304, path);
+  }
+});

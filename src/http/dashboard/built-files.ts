@@ -5,6 +5,8 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { extname, join, relative, sep } from 'node:path';
+import { promisify } from 'node:util';
+import { gzip as gzipOf } from 'node:zlib';
 import type { FastifyReply } from 'fastify';
 
 export type BuiltFile = {
@@ -49,9 +51,8 @@ export async function readBuiltFiles(
     const type = TYPES[extname(path)];
     if (type === undefined) continue;
     const content = await readFile(path);
-    const digest = createHash('sha256').update(content).digest('base64url').slice(0, 27);
     const name = relative(folder, path).split(sep).join('/');
-    files.set(name, { type, etag: `W/"${digest}"`, content, encoded: {} });
+    files.set(name, { type, etag: tagOf(content), content, encoded: {} });
   }
   for (const path of paths) {
     const coding = CODINGS[extname(path)];
@@ -60,6 +61,16 @@ export async function readBuiltFiles(
     if (file) file.encoded[coding] = await readFile(path);
   }
   return files.has('index.html') ? files : null;
+}
+
+/** A file that the service makes from others when it is asked for first. */
+export async function compressedFile(type: string, content: Buffer): Promise<BuiltFile> {
+  const gzip = await promisify(gzipOf)(content);
+  return { type, etag: tagOf(content), content, encoded: { gzip } };
+}
+
+function tagOf(content: Buffer): string {
+  return `W/"${createHash('sha256').update(content).digest('base64url').slice(0, 27)}"`;
 }
 
 /** Sends the smallest form that the client accepts, or 304 when it has the file. */
