@@ -30,7 +30,7 @@ const SIZES = {
 } as const;
 
 /** On a phone in the dark: what covers the page there. */
-const DARK_PHONE = 'palette,account-menu';
+const DARK_PHONE = 'palette,account-menu,dialog';
 
 type Look = { size: keyof typeof SIZES; theme: 'light' | 'dark' };
 
@@ -66,15 +66,17 @@ type ScreenOptions = {
   isLoading?: true;
 };
 
+type Cookies = ReturnType<typeof signedIn>;
+
 /** A service, and its screens by name: the path within the environment, and text of the complete screen. */
 type Part = {
   service: Service;
   project: string;
-  cookies: ReturnType<typeof signedIn>;
+  cookies: Cookies;
   screens: Screens;
 };
 
-const screensOfWaiting = (domain: string): Screens => ({
+const screensOfWaiting = (domain: string, viewer: Cookies, owner: Cookies): Screens => ({
   queue: ['queue', 'In delivery'],
   provider: ['queue?provider=mail.harbour.example', 'Settings in effect'],
   domains: ['domains', 'acme.test'],
@@ -86,7 +88,28 @@ const screensOfWaiting = (domain: string): Screens => ({
   projects: ['projects', 'Limits of'],
   templates: ['templates', 'Password reset'],
   'no-templates': ['templates?q=nothing', 'No matching templates'],
+  doctor: ['doctor', 'The doctor has not run yet'],
+  dialog: [
+    'suppressions',
+    'kim@lagoon.example',
+    {
+      act: async (page) => {
+        await page.getByRole('button', { name: 'Add an address' }).click();
+        await page.getByRole('dialog').getByLabel('Address').waitFor();
+      },
+    },
+  ],
+  forbidden: [
+    'doctor',
+    'can give you the role owner',
+    { prepare: (page) => signInAs(page, viewer), restore: (page) => signInAs(page, owner) },
+  ],
 });
+
+async function signInAs(page: Page, cookies: Cookies): Promise<void> {
+  await page.context().clearCookies();
+  await page.context().addCookies(cookies);
+}
 
 /** Text of the list of emails that is read on its own, after the rows. */
 const COUNTED = 'All 3';
@@ -327,7 +350,7 @@ async function settle(page: Page): Promise<void> {
 /** Mail that waits, and at least one row for every screen. */
 async function fill(service: Service): Promise<Part> {
   const owner = await ownerOf(service);
-  await memberOf(service, owner, 'viewer');
+  const viewer = await memberOf(service, owner, 'viewer');
   await owner.post('/v1/invitations', { email: 'sam@acme.test', role: 'developer' });
   const project = String((await owner.get('/v1/session')).body.projects[0].id);
   await fillQueue(service);
@@ -353,8 +376,9 @@ async function fill(service: Service): Promise<Part> {
     scope,
   );
   const domain = await make('/v1/domains', { name: 'news.example' });
-  const screens = screensOfWaiting(String(domain.body.id));
-  return { service, project, screens, cookies: signedIn(service, owner) };
+  const cookies = signedIn(service, owner);
+  const screens = screensOfWaiting(String(domain.body.id), signedIn(service, viewer), cookies);
+  return { service, project, screens, cookies };
 }
 
 const QUEUED: readonly (readonly [provider: string, count: number, state: string])[] = [
