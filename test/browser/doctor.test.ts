@@ -68,6 +68,8 @@ test('an owner runs the doctor, sees its progress, and reads what to do with the
   const [command] = await page.getByLabel('command', { exact: true }).allTextContents();
   await copyBy(page.getByRole('button', { name: 'Copy the command' }).first());
   assert.equal(await page.evaluate('navigator.clipboard.readText()'), command);
+  const handbook = page.getByRole('link', { name: 'handbook: bounces' });
+  assert.equal(await handbook.getAttribute('href'), '/docs/bounces');
   const right = page.getByText(/^No problems \(/);
   await right.click();
   await page.getByText(/says lab\.mx\.test, and that name leads back to it/).waitFor();

@@ -1,4 +1,4 @@
-/** Findings of the doctor by level, the worst first. Green findings are folded. */
+/** Findings of the doctor by level, the worst first. Green findings are folded. The verdict above counts checks. */
 import { CircleCheck, CircleQuestionMark, CircleX, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { DoctorFinding } from '../../../../sdk/src/api.ts';
@@ -55,7 +55,7 @@ function LevelSection(props: { title: string; findings: readonly DoctorFinding[]
   if (findings.length === 0) return null;
   const entries = withoutRepeats(findings);
   return (
-    <Card title={`${title} (${findings.length})`}>
+    <Card title={title}>
       <ul className="max-w-3xl space-y-5">
         {entries.map((finding) => (
           <li key={keyOf(finding)}>
