@@ -1,5 +1,6 @@
 /** Errors that callers get when the database does not execute a statement. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import pg from 'pg';
 import { testDatabase } from '../../test/support/postgres.ts';
@@ -163,4 +164,22 @@ test('a statement that waits too long for a connection fails and was not execute
   await sleeping;
   assert.deepEqual(await other.accepting.query('select 1 as one'), [{ one: 1 }]);
   await other.close();
+});
+
+test('statements use the connections that there are when the server has none left', async () => {
+  const role = `few_${randomBytes(4).toString('hex')}`;
+  await owner.query(`create role ${role} login superuser`);
+  const address = { ...database.address, user: role };
+  const other = new Database(address, { role: null, name: 'few' });
+  await other.query('select 1');
+  await owner.query(`alter role ${role} nosuperuser connection limit 1`);
+  try {
+    const asked = Array.from({ length: 8 }, () => other.query('select pg_sleep(0.01)'));
+    await Promise.all(asked);
+    // Without a connection of its own, a pool has nothing to wait for.
+    await assertUnavailable(other.accepting.query('select 1'), true);
+  } finally {
+    await other.close();
+    await owner.query(`drop role ${role}`);
+  }
 });

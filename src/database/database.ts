@@ -6,6 +6,7 @@
  * migrations could create one.
  */
 import pg from 'pg';
+import { waitAtMost } from '../lib/at-most.ts';
 import { Turns } from '../lib/turns.ts';
 import {
   setUnstalledTimeout,
@@ -18,6 +19,7 @@ import {
   setSession,
   UnsuitableServer,
 } from './server/connect.ts';
+import { ConnectionQueue } from './connection-queue.ts';
 import { openSession, type AbortOptions } from './server/watched-session.ts';
 
 export type { DatabaseAddress } from './server/connect.ts';
@@ -213,51 +215,6 @@ export class Database implements Queryable {
   }
 }
 
-type WaitingCaller = { enter: () => void; fail: (error: Error) => void };
-
-/**
- * The queue for a fixed number of connections, in order of arrival. A long wait is no failure of the database while
- * connections become free. Callers fail only when none becomes free for `standstillMs`.
- */
-class ConnectionQueue {
-  #free: number;
-  readonly #standstillMs: number;
-  readonly #waiting: WaitingCaller[] = [];
-  #cancelStandstillTimer: () => void = () => {};
-
-  constructor(count: number, standstillMs: number) {
-    this.#free = count;
-    this.#standstillMs = standstillMs;
-  }
-
-  async enter(): Promise<void> {
-    if (this.#free > 0) {
-      this.#free -= 1;
-      return;
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#waiting.push({ enter: resolve, fail: reject });
-    if (this.#waiting.length === 1) this.#restartStandstillTimer();
-    return promise;
-  }
-
-  leave(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free += 1;
-    else next.enter();
-    this.#restartStandstillTimer();
-  }
-
-  #restartStandstillTimer(): void {
-    this.#cancelStandstillTimer();
-    if (this.#waiting.length === 0) return;
-    this.#cancelStandstillTimer = setUnstalledTimeout(this.#standstillMs, () => {
-      const error = new Error('no connection became free in time');
-      for (const { fail } of this.#waiting.splice(0)) fail(error);
-    });
-  }
-}
-
 const CLOSE_WITHIN_MS = 2_000;
 
 class Pool implements Queryable {
@@ -266,6 +223,9 @@ class Pool implements Queryable {
   readonly #clients = new Set<pg.Client>();
   readonly #servers: Servers;
   readonly #queue: ConnectionQueue;
+  readonly #waitMs: number;
+  #inUse = 0;
+  #released = Promise.withResolvers<void>();
 
   constructor(max: number, servers: Servers, session: Session & { queryTimeoutMs: number }) {
     const { name, timeoutMs, queryTimeoutMs } = session;
@@ -289,6 +249,7 @@ class Pool implements Queryable {
     });
     this.#servers = servers;
     this.#queue = new ConnectionQueue(max, timeoutMs);
+    this.#waitMs = timeoutMs;
     // A broken connection fails its statement, and the next statement opens another one. An error event without a
     // listener would end the process.
     this.#pool.on('error', () => servers.resetPrimary());
@@ -356,11 +317,37 @@ class Pool implements Queryable {
 
   async #openOnPrimary(): Promise<pg.PoolClient> {
     if (this.#servers.hasSeveral) await this.#servers.findPrimary();
-    return this.#pool.connect();
+    const client = await this.#openOrReuse();
+    this.#inUse += 1;
+    return client;
+  }
+
+  /**
+   * Opens a connection. When the server has none left, waits for one that another caller uses: those that a pool has
+   * are enough for its work.
+   */
+  async #openOrReuse(): Promise<pg.PoolClient> {
+    for (;;) {
+      const released = this.#released.promise;
+      let isReleased = false;
+      void released.then(() => (isReleased = true));
+      const [client, error] = await this.#pool.connect().then(
+        (opened) => [opened, null] as const,
+        (cause: unknown) => [null, cause] as const,
+      );
+      if (client !== null) return client;
+      if (sqlStateOf(error) !== NO_CONNECTION_LEFT_SQLSTATE) throw error;
+      if (this.#inUse === 0 && !isReleased) throw error;
+      await waitAtMost(this.#waitMs, released);
+      if (!isReleased) throw error;
+    }
   }
 
   #release(client: pg.PoolClient, isBroken: boolean): void {
     client.release(isBroken);
+    this.#inUse -= 1;
+    this.#released.resolve();
+    this.#released = Promise.withResolvers<void>();
     this.#queue.leave();
   }
 }
@@ -434,6 +421,7 @@ const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
 /** SQLSTATEs after which the statement may still have been committed. */
 const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
 const LOCK_TIMEOUT_SQLSTATE = '55P03';
+const NO_CONNECTION_LEFT_SQLSTATE = '53300';
 
 /** Returns the SQLSTATE of an error; null when it is not from the server. */
 export function sqlStateOf(error: unknown): string | null {
