@@ -332,6 +332,7 @@ async function settle(page: Page): Promise<void> {
       [/p=[A-Za-z0-9+\\/=]{40,}/g, 'p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A'],
       [/\\d+ left, resets in [\\w ]+/g, '79 left, resets in 1 min'],
       [/another \\d+ (s|min|h)/g, 'another 60 min'],
+      [/start in \\d+ (s|min)/g, 'start in 60 min'],
       [/lh(\\d)-[0-9a-f]{8}/g, 'lh$1-00000000'],
       [/\\d+ (KB|MB) used/g, '4 MB used'],
       [/\\d{1,2}:\\d\\d(:\\d\\d)?\\s[AP]M/g, '09:14 AM'],
@@ -396,9 +397,9 @@ async function fillQueue(service: Service): Promise<void> {
     }
     await service.sql(
       `insert into providers (node, provider, state, until, connections_max, connections_open, updated_at)
-       select id, $1, $2, app_now() + interval '1 hour', 20, 20, app_now() from nodes
+       select id, $1, $2, app_now() + interval '1 hour', 20, $3::int, app_now() from nodes
            on conflict do nothing`,
-      [provider, state],
+      [provider, state, state === 'slowed' || state === 'full' ? 20 : 0],
     );
   }
   const hold = { provider: 'mail.harbour.example' };

@@ -110,7 +110,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
         role="listbox"
         id="palette"
         aria-label="Commands"
-        className="max-h-[min(26rem,55vh)] overflow-auto p-1.5"
+        className="max-h-[min(39.5rem,75vh)] overflow-auto p-1.5"
       >
         {choices.map((choice, index) => (
           <Option

@@ -8,7 +8,7 @@ import type { Scope } from '../api/client.ts';
 import { useScope } from '../api/scope.ts';
 import { ENVIRONMENTS, sessionQuery } from '../api/session.ts';
 import { MENU_ITEM, MENU_POPUP } from '../ui/more-menu.tsx';
-import { Logo } from './logo.tsx';
+import { Logo } from '../ui/logo.tsx';
 import { useScreens } from './screens.ts';
 
 const WORDS = { live: 'Live', test: 'Test' } as const;

@@ -252,7 +252,7 @@ function Outcomes(props: {
         tone={failed > 0 ? 'bad' : undefined}
         limit={failed > 0 ? recipient.last_reply?.smtp.enhanced_code : undefined}
       />
-      <Figure size="small" label="Suppressed" value={sum('suppressed')} />
+      <Figure size="small" label="Not sent: suppressed" value={sum('suppressed')} />
       <Figure size="small" label="Requests refused" value={refused} limit="in the last week" />
       <Figure size="small" label="Waiting" value={sum(...WAITING)} />
     </Figures>

@@ -18,7 +18,7 @@ import { RecipientLink } from '../../ui/recipient-link.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { StatusBadge } from '../../ui/status.tsx';
 import { SuppressionMark } from '../../ui/suppression-mark.tsx';
-import { ListTable } from '../../ui/table.tsx';
+import { Dash, ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
 const ROUTE = '/$project/$environment/recipients';
@@ -73,7 +73,8 @@ function Written({ q }: { q: string | undefined }): ReactNode {
         {
           title: 'Suppressed',
           isState: true,
-          cell: ({ suppression }) => suppression && <SuppressionMark reason={suppression} />,
+          cell: ({ suppression }) =>
+            suppression ? <SuppressionMark reason={suppression} /> : <Dash />,
         },
         { title: 'Last email', cell: ({ last_status }) => <StatusBadge status={last_status} /> },
         {

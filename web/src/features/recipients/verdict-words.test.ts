@@ -54,6 +54,11 @@ test('a suppression comes first, with the reason and what was refused since then
   assert.match(text, /refused before they are sent: 1 since then\. Remove the suppression if/);
 });
 
+test('a suppression of an address of the simulator says that emails are still answered', () => {
+  const { text } = verdict({ suppression: { ...SUPPRESSED, simulated: true } });
+  assert.match(text, /^The simulator still answers/);
+});
+
 test('a refused request without a suppression is said with its sentence', () => {
   const { tone, text } = verdict({ refused_requests: [refusedAt(LATER)] });
   assert.equal(tone, 'bad');

@@ -40,15 +40,15 @@ export function verdictOf(
   if (suppression !== null) {
     const { reason, created_at: at, simulated, expires_at: ends } = suppression;
     const since = refused.filter(({ created_at: refusedAt }) => refusedAt >= at).length;
-    const held = simulated
-      ? 'It is an address of the simulator, so emails are still sent.'
-      : `Emails to this address are refused before they are sent${since > 0 ? `: ${since} since then` : ''}.`;
     const until = ends === null ? '' : ` It ends on ${day(ends)}.`;
+    const held = `Emails to this address are refused before they are sent${since > 0 ? `: ${since} since then` : ''}.`;
     return {
       tone: 'quiet',
       // A date stays in one line.
       title: `Suppressed since ${day(at).replaceAll(' ', '\u00a0')}: ${WHY[reason]}`,
-      text: `${held}${until} ${BEFORE_REMOVAL[reason]}`,
+      text: simulated
+        ? `The simulator still answers emails to this address, so that a test can be repeated.${until}`
+        : `${held}${until} ${BEFORE_REMOVAL[reason]}`,
     };
   }
   const [newest] = refused;

@@ -48,7 +48,11 @@ export function StepRow(props: {
             className={`shrink-0 text-muted transition-transform max-sm:hidden ${isOpen ? 'rotate-180' : ''}`}
           />
         </summary>
-        {isOpen && <div className="space-y-3 px-(--page-x) pt-1 pb-5">{children}</div>}
+        {isOpen && (
+          <div className="space-y-3 px-(--page-x) pt-1 pb-5 sm:pl-[calc(var(--page-x)+2.25rem)]">
+            {children}
+          </div>
+        )}
       </details>
     </li>
   );

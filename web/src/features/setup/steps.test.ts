@@ -30,7 +30,7 @@ function stateOf(facts: Partial<Facts>, id: StepId) {
 test('an empty installation has no step done, and begins with its server', () => {
   const progress = progressOf(stepsOf(NOTHING));
   assert.deepEqual([progress.done, progress.total, progress.next?.id], [0, 7, 'server']);
-  assert.equal(progress.title, '0 of 7 done. Next: server reaches the internet');
+  assert.equal(progress.title, '0 of 7 required steps done. Next: server reaches the internet');
 });
 
 test('members who do not run the installation see the steps of their project only', () => {
@@ -44,7 +44,7 @@ test('a wrong record comes before what is missing', () => {
   assert.deepEqual(stateOf({ domains: [domainOf('pending', 'missing')] }, 'domain')?.[0], 'todo');
   const { next, title } = progressOf(stepsOf({ ...NOTHING, ...wrong }));
   assert.equal(next?.id, 'domain');
-  assert.equal(title, '0 of 7 done. Next: domain acme.com');
+  assert.equal(title, '0 of 7 required steps done. Next: domain acme.com');
 });
 
 test('the first live email waits for a domain, and a bounce is no success', () => {

@@ -113,7 +113,8 @@ function keyStep({ keys }: Facts): Step {
 function firstEmailStep({ testEmail }: Facts): Step {
   const step = { id: 'first_email', title: 'First email, in test', isOptional: false } as const;
   if (testEmail === undefined) return { ...step, state: 'todo', summary: 'None yet' };
-  return { ...step, state: 'done', summary: wordOf(testEmail) };
+  // The simulator has answered, whichever result the address stands for.
+  return { ...step, state: 'done', summary: `Sent, ${testEmail.status}` };
 }
 
 const wordOf = ({ status }: EmailSummary): string =>
@@ -231,7 +232,7 @@ export function progressOf(steps: readonly Step[]): Progress {
   const open = needed.filter(({ state }) => state !== 'done');
   const wrong = open.find(({ state }) => state === 'wrong');
   const next = wrong ?? open.find(({ state }) => state === 'todo') ?? open[0] ?? null;
-  const head = `${done} of ${needed.length} done.`;
+  const head = `${done} of ${needed.length} required steps done.`;
   const title =
     next === null
       ? 'Everything is set up. Mail goes out live.'

@@ -4,6 +4,7 @@ import { ApiError, call } from '../../api/client.ts';
 import { Button } from '../../ui/button.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { FormProblems } from '../../ui/form-problems.ts';
+import { Logo } from '../../ui/logo.tsx';
 import { useSubmit } from '../../ui/submit.ts';
 
 /** A form that signs in. It shows a failure beside its field, or above its button. */
@@ -100,7 +101,7 @@ export function PasswordForm(props: {
 export function Wordmark(): ReactNode {
   return (
     <p className="mb-5 flex items-center gap-2.5 text-lg font-semibold">
-      <img src="/dashboard/icon.svg" alt="" width={32} height={32} />
+      <Logo className="size-8" />
       Letterhaus
     </p>
   );

@@ -149,9 +149,7 @@ function SuppressionTable(props: {
           selection.column,
           {
             title: 'Address',
-            cell: (row) => (
-              <RecipientLink address={row.address} className="font-mono text-xs break-all" />
-            ),
+            cell: (row) => <RecipientLink address={row.address} />,
           },
           { title: 'Reason', isPlain: true, cell: (row) => <ReasonMark row={row} /> },
           { title: 'Since', cell: ({ created_at: at }) => <Time at={at} /> },

@@ -58,7 +58,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
               aria-hidden
               className={`size-2 rounded-full ${isTail ? 'bg-good-fill' : 'bg-quiet-fill'}`}
             />
-            {isTail ? 'Live' : 'Paused'}
+            {isTail ? 'Following' : 'Paused'}
           </Button>
         }
         wide={

@@ -119,7 +119,7 @@ function Bars({ intervals }: { intervals: Statistics['intervals'] }): ReactNode 
           .map(({ at }) => (
             <span key={at}>{clock.format(Date.parse(at))}</span>
           ))}
-        <span>now</span>
+        <span>Now</span>
       </div>
     </div>
   );
