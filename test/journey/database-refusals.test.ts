@@ -12,29 +12,33 @@ const journey = await startJourney({ LETTERHAUS_LOG: 'warn' });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 
-/** Refuses what fires it. A sequence counts refusals, because no rollback takes back its values. */
+/**
+ * Refuses what fires it while `refusals` has the table. A sequence counts refusals, because no rollback takes back its
+ * values. The triggers stay: to make or drop one takes a lock that meets transactions of the service in a deadlock.
+ */
 await service.sql(`
-create function refuse() returns trigger language plpgsql security definer as $$
+create table refusals (relation text primary key, state text not null);
+create function refuse() returns trigger language plpgsql security definer set search_path = public as $$
+declare
+  wanted text := (select state from refusals where relation = tg_argv[0]);
 begin
-  perform nextval(tg_argv[1]);
-  raise exception 'refused for now' using errcode = tg_argv[0];
+  if wanted is null then return new; end if;
+  perform nextval('refused_' || tg_argv[0]);
+  raise exception 'refused for now' using errcode = wanted;
 end $$;
 create sequence refused_emails;
 create sequence refused_recipients;
-create sequence refused_webhook_queue;`);
+create sequence refused_webhook_queue;
+create trigger refused before insert on emails for each row execute function refuse('emails');
+create trigger refused before update on recipients for each row when (new.status = 'delivered')
+  execute function refuse('recipients');
+create trigger refused before update on webhook_queue for each row execute function refuse('webhook_queue');`);
 
 type Table = 'emails' | 'recipients' | 'webhook_queue';
-const WHEN = {
-  emails: 'before insert on emails for each row',
-  recipients: `before update on recipients for each row when (new.status = 'delivered')`,
-  webhook_queue: 'before update on webhook_queue for each row',
-} as const satisfies Record<Table, string>;
 
 const refuse = (table: Table, sqlState: string) =>
-  service.sql(
-    `create trigger refused ${WHEN[table]} execute function refuse('${sqlState}', 'refused_${table}')`,
-  );
-const permit = (table: Table) => service.sql(`drop trigger refused on ${table}`);
+  service.sql('insert into refusals values ($1, $2)', [table, sqlState]);
+const permit = (table: Table) => service.sql('delete from refusals where relation = $1', [table]);
 
 async function refusedCount(table: Table): Promise<number> {
   const text = `select case when is_called then last_value else 0 end::int as count from refused_${table}`;
