@@ -134,7 +134,7 @@ export class Transport {
       method,
       headers: {
         authorization: `Bearer ${this.#apiKey}`,
-        'user-agent': 'letterhaus-sdk/0.2.0',
+        'user-agent': 'letterhaus-sdk/0.2.1',
         ...(call.contentType !== null && { 'content-type': call.contentType }),
         ...call.headers,
       },
