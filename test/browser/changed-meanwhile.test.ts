@@ -117,7 +117,7 @@ const CASES: readonly Case[] = [
         allowed_recipients: ['acme.com'],
       }),
     action: 'Save',
-    shows: ['Shop of theirs', 'Shop of mine', 'acme.com', 'left as it is stored'],
+    shows: ['Shop of theirs', 'Shop of mine', 'acme.com', 'unchanged by you'],
     goOn: 'Save mine',
     isStored: async () => {
       const { name, allowed_recipients: recipients } = await inList('/v1/api-keys', key);
@@ -144,7 +144,7 @@ const CASES: readonly Case[] = [
     theirs: () =>
       theirs('PATCH', `/v1/domains/${domain}`, { tracking: { clicks: true }, tls: 'enforced' }),
     action: 'Save',
-    shows: ['Required, with a valid certificate', 'left as it is stored', 'clicks', 'opens'],
+    shows: ['Required, with a valid certificate', 'unchanged by you', 'clicks', 'opens'],
     goOn: 'Save mine',
     isStored: () =>
       has(`/v1/domains/${domain}`, { tls: 'enforced', tracking: { opens: true, clicks: false } }),
@@ -244,7 +244,7 @@ const CASES: readonly Case[] = [
     },
     theirs: () => theirs('PATCH', settings, { reputation_alert: { bounces: '6%', min: 77 } }),
     action: 'Save',
-    shows: ['6%', '7%', '77', 'left as it is stored'],
+    shows: ['6%', '7%', '77', 'unchanged by you'],
     goOn: 'Save mine',
     isStored: async () => {
       const { reputation_alert: rule } = await theirs('GET', settings);

@@ -102,7 +102,7 @@ function BothVersions<Object extends Shared, Body extends Partial<Object>>(props
       .map((name) => labelOf(fields, name)),
   );
   const rows = differencesOf(fields, stored, mine).map((row) =>
-    untouched.has(row.label) ? { ...row, after: 'left as it is stored' } : row,
+    untouched.has(row.label) ? { ...row, after: 'unchanged by you' } : row,
   );
   return (
     <Meanwhile of={conflict}>

@@ -22,7 +22,7 @@ export type Setting =
   | { kind: 'storage'; bytes: number | null }
   | { kind: 'retention'; field: 'content' | 'metadata'; value: string | null };
 
-/** A limit as it is stored, beside the settings that it is one of. */
+/** The settings of a project, with the one limit that this form changes. */
 type Stored = ProjectSettings & { limit: Limit | number | string | null };
 type Limit = { max: number; window_s: number };
 

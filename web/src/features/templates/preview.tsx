@@ -40,7 +40,7 @@ type Result = Omit<Preview, 'isStale' | 'isWaiting'> & {
 };
 
 /**
- * A preview that fails in an outage comes by itself when the service can be reached again, as every read does.
+ * When an outage fails the request for a preview, the page requests it again once it reaches the service.
  * @param request that makes the body, or throws an Error about what was typed
  */
 export function usePreview(id: string, request: () => PreviewRequest): Preview {
