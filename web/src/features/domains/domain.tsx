@@ -12,6 +12,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { AtDots } from '../../ui/domain-name.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { FieldRefusal } from '../../ui/form-problems.ts';
 import { Mark } from '../../ui/mark.tsx';
@@ -244,7 +245,9 @@ function Part(props: { name: string; text: string; isWrong?: boolean }): ReactNo
       <dt className="w-12 pt-1 text-xs leading-5 text-muted">{name}</dt>
       <dd className="contents">
         <span className="min-w-0 pt-1 text-xs leading-5">
-          <span className={`font-mono break-all ${look}`}>{text}</span>
+          <span className={`font-mono [overflow-wrap:anywhere] ${look}`}>
+            <AtDots text={text} />
+          </span>
         </span>
         <CopyButton text={text} what={name.toLowerCase()} />
       </dd>
