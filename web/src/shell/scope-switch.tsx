@@ -109,7 +109,7 @@ function EnvironmentLink(props: {
 }): ReactNode {
   const { environment, isChosen, link } = props;
   const chosenLook =
-    environment === 'test' ? 'stripes text-on-test' : 'bg-knob text-text shadow-low';
+    environment === 'test' ? 'bg-test text-on-test' : 'bg-knob text-text shadow-low';
   return (
     <Link
       {...link}
@@ -119,11 +119,7 @@ function EnvironmentLink(props: {
       {isChosen && environment === 'live' && (
         <span aria-hidden className="size-1.75 rounded-full bg-good" />
       )}
-      {isChosen && environment === 'test' ? (
-        <span className="rounded bg-test px-1.5">{WORDS.test}</span>
-      ) : (
-        WORDS[environment]
-      )}
+      {WORDS[environment]}
     </Link>
   );
 }

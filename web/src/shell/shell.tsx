@@ -1,13 +1,12 @@
 /** The frame of every screen: navigation, project and environment, palette, shortcuts. */
 import { useQuery } from '@tanstack/react-query';
 import { Outlet, useNavigate } from '@tanstack/react-router';
-import { FlaskConical, Menu as MenuIcon, Radio, Search } from 'lucide-react';
+import { Menu as MenuIcon, Search } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
 import { useScope } from '../api/scope.ts';
 import { useLiveData } from '../api/stream/live-data.ts';
 import { sessionQuery } from '../api/session.ts';
 import { IconButton } from '../ui/button.tsx';
-import { Chip } from '../ui/chip.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { UndoProvider } from '../ui/undo.tsx';
 import { listenForKeys, type Shortcut, useShortcuts } from '../lib/keys.ts';
@@ -89,10 +88,11 @@ const SHEET = 'arrive-from-left inset-y-0 left-0 flex w-[min(19rem,86vw)] flex-c
 
 function TestBar(): ReactNode {
   return (
-    <section aria-label="Environment" className="stripes shrink-0 px-4 py-1 text-sm text-on-test">
-      <p className="inline-block rounded bg-test px-2">
-        <strong className="font-semibold">Test environment:</strong> no email is delivered.
-      </p>
+    <section
+      aria-label="Environment"
+      className="shrink-0 border-t-3 border-test bg-test-tint px-4 py-1 text-sm text-test-text print:hidden"
+    >
+      <strong className="font-semibold">Test environment:</strong> no email is delivered.
     </section>
   );
 }
@@ -109,9 +109,11 @@ function TopBar(props: { onNavigation: () => void; onPalette: () => void }): Rea
         <MenuIcon size={18} aria-hidden />
       </IconButton>
       <span className="min-w-0 truncate font-semibold">{name ?? 'Letterhaus'}</span>
-      <Chip tone={isTest ? 'wait' : 'good'} icon={isTest ? FlaskConical : Radio}>
+      <span
+        className={`inline-flex h-5.5 shrink-0 items-center rounded-md px-1.75 text-xs font-medium first-letter:uppercase ${isTest ? 'bg-test text-on-test' : 'bg-well text-text'}`}
+      >
         {scope.environment}
-      </Chip>
+      </span>
       <IconButton label="Search and commands" className="ml-auto" onClick={props.onPalette}>
         <Search size={18} aria-hidden />
       </IconButton>

@@ -7,27 +7,21 @@ const SIZES = {
   normal: 'h-5 gap-1 text-xs [&_svg]:size-3.25',
   big: 'h-6 gap-1.5 text-sm [&_svg]:size-3.5',
 } as const;
-const TINTED = { normal: 'pr-1.75 pl-1.25', big: 'pr-2.25 pl-1.75' } as const;
 
-/**
- * @param props.isQuiet without a tint, for the state in which nothing is to be done, so that trouble is seen first
- * @param props.icon replaces the icon of the tone
- */
+/** @param props.icon replaces the icon of the tone */
 export function Chip(props: {
   tone: Tone;
   icon?: LucideIcon;
-  isQuiet?: boolean;
   size?: keyof typeof SIZES;
   title?: string;
   children: ReactNode;
 }): ReactNode {
-  const { tone, icon: Icon = TONE_ICONS[tone], isQuiet = false, size = 'normal' } = props;
-  const ground = isQuiet ? '' : `rounded-[5px] bg-(--tone-tint) ${TINTED[size]}`;
+  const { tone, icon: Icon = TONE_ICONS[tone], size = 'normal' } = props;
   return (
     <span
       data-tone={tone}
       title={props.title}
-      className={`inline-flex max-w-full items-center align-middle font-medium whitespace-nowrap text-(--tone) ${SIZES[size]} ${ground}`}
+      className={`inline-flex max-w-full items-center align-middle font-medium whitespace-nowrap text-(--tone) ${SIZES[size]}`}
     >
       <Icon strokeWidth={2} aria-hidden className="shrink-0" />
       <span className="min-w-0 truncate first-letter:uppercase">{props.children}</span>

@@ -82,14 +82,10 @@ export function DomainRecords(props: {
 
 function StateChip({ state }: { state: State | null }): ReactNode {
   if (state === null) {
-    return (
-      <Chip tone="open" isQuiet>
-        Checking
-      </Chip>
-    );
+    return <Chip tone="open">Checking</Chip>;
   }
   return (
-    <Chip tone={state.tone} icon={state.icon} isQuiet={state.tone === 'good'}>
+    <Chip tone={state.tone} icon={state.icon}>
       {state.word}
     </Chip>
   );

@@ -16,11 +16,7 @@ export function EmailLink(props: {
       to="/$project/$environment/emails/$id"
       params={{ ...scope, id }}
       preload={false}
-      className={
-        isQuiet
-          ? 'text-muted underline decoration-line underline-offset-3 hover:text-text hover:decoration-current'
-          : 'link'
-      }
+      className={isQuiet ? 'cell-link' : 'link'}
     >
       {children}
     </Link>

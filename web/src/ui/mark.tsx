@@ -14,11 +14,7 @@ export function Mark({
   children: ReactNode;
 }): ReactNode {
   return (
-    <Chip
-      tone={TONES[look] ?? (look as Tone)}
-      isQuiet={look === 'good' || look === 'none'}
-      {...(look === 'none' && { icon: CircleDashed })}
-    >
+    <Chip tone={TONES[look] ?? (look as Tone)} {...(look === 'none' && { icon: CircleDashed })}>
       {children}
     </Chip>
   );

@@ -17,7 +17,7 @@ export function RecipientLink({
       to="/$project/$environment/recipients/$address"
       params={{ ...scope, address }}
       preload={false}
-      className={`underline decoration-line underline-offset-2 hover:decoration-current ${className}`}
+      className={`cell-link ${className}`}
     >
       <Address address={address} />
     </Link>

@@ -33,22 +33,19 @@ export const STATUS_LOOKS: Readonly<Record<Status, readonly [Tone, LucideIcon]>>
 
 /**
  * @param isShort shows only the icon on a phone, and the word to screen readers
- * @param isTinted also where all is well, as in the head of a page
  */
 export function StatusBadge({
   status,
   isShort = false,
-  isTinted = false,
   size = 'normal',
 }: {
   status: Status;
   isShort?: boolean;
-  isTinted?: boolean;
   size?: 'normal' | 'big';
 }): ReactNode {
   const [tone, icon] = STATUS_LOOKS[status];
   return (
-    <Chip tone={tone} icon={icon} size={size} isQuiet={tone === 'good' && !isTinted}>
+    <Chip tone={tone} icon={icon} size={size}>
       <span className={isShort ? 'max-sm:sr-only' : ''}>{status}</span>
     </Chip>
   );

@@ -97,7 +97,7 @@ function DomainTable({
             <Link
               to="/$project/$environment/domains/$id"
               params={{ ...scope, id }}
-              className="link font-medium [overflow-wrap:anywhere]"
+              className="cell-link font-medium [overflow-wrap:anywhere]"
             >
               <DomainName name={name} />
             </Link>

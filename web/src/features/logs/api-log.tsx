@@ -157,7 +157,7 @@ function What(props: { request: ApiRequest; onOpen: () => void }): ReactNode {
     <>
       <button
         type="button"
-        className="link text-left font-mono text-xs break-all"
+        className="cell-link text-left font-mono text-xs break-all"
         onClick={props.onOpen}
       >
         {method} {path}
@@ -200,11 +200,7 @@ function StatusOf({ status }: { status: number }): ReactNode {
   }
   const isRefused = status >= 400;
   return (
-    <Chip
-      tone={isRefused ? 'wait' : 'good'}
-      icon={isRefused ? TriangleAlert : Check}
-      isQuiet={!isRefused}
-    >
+    <Chip tone={isRefused ? 'wait' : 'good'} icon={isRefused ? TriangleAlert : Check}>
       {status}
     </Chip>
   );

@@ -99,7 +99,7 @@ function NameOf({ project: { id, name } }: { project: Project }): ReactNode {
       <Link
         to="/$project/$environment/projects"
         params={{ project: id, environment: scope.environment }}
-        className="link font-medium break-words"
+        className="cell-link font-medium break-words"
       >
         {name}
       </Link>

@@ -170,7 +170,7 @@ function Replies({ replies }: { replies: QueueProvider['answers'] }): ReactNode 
                     to="/$project/$environment/emails/$id"
                     params={{ ...scope, id }}
                     title={recipient}
-                    className="link inline-block max-w-64 truncate align-bottom"
+                    className="cell-link inline-block max-w-64 truncate align-bottom"
                   >
                     {recipient}
                   </Link>

@@ -44,12 +44,10 @@ export function stateOf(row: Pick<ProviderRow, 'state' | 'held' | 'waiting'>): S
   return waiting > 0 && held >= waiting ? 'held' : (state ?? 'open');
 }
 
-/** @param props.isQuiet in a legend, where no state holds */
-export function StateChip(props: { state: State; isQuiet?: boolean }): ReactNode {
-  const { state, isQuiet = state === 'open' } = props;
+export function StateChip({ state }: { state: State }): ReactNode {
   const [tone, icon] = LOOKS[state];
   return (
-    <Chip tone={tone} icon={icon} isQuiet={isQuiet}>
+    <Chip tone={tone} icon={icon}>
       {state === 'held' ? 'on hold' : state}
     </Chip>
   );

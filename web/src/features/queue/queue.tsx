@@ -180,7 +180,7 @@ function States(): ReactNode {
       {STATE_MEANINGS.map(([state, meaning]) => (
         <div key={state} className="contents">
           <dt>
-            <StateChip state={state} isQuiet />
+            <StateChip state={state} />
           </dt>
           <dd className="text-pretty">{meaning}</dd>
         </div>
@@ -206,7 +206,7 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
                   from={ROUTE}
                   search={(all) => ({ ...all, provider: row.provider })}
                   title={row.provider}
-                  className="link block truncate md:max-w-64"
+                  className="cell-link font-medium block truncate md:max-w-64"
                 >
                   {providerTitle(row.provider)}
                 </Link>
@@ -283,7 +283,11 @@ function Projects({ queue }: { queue: Queue }): ReactNode {
             {
               title: 'Project',
               cell: ({ project_id: project, name, environment }) => (
-                <Link to={ROUTE} params={{ project, environment }} className="link break-words">
+                <Link
+                  to={ROUTE}
+                  params={{ project, environment }}
+                  className="cell-link font-medium break-words"
+                >
                   {name}
                 </Link>
               ),

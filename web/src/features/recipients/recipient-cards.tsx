@@ -31,15 +31,7 @@ export function SuppressionCard({ recipient }: { recipient: RecipientOverview })
   return (
     <Card
       title="Suppression"
-      actions={
-        suppression ? (
-          <Chip tone="quiet">active</Chip>
-        ) : (
-          <Chip tone="good" isQuiet>
-            none
-          </Chip>
-        )
-      }
+      actions={suppression ? <Chip tone="quiet">active</Chip> : <Chip tone="good">none</Chip>}
       footer={
         history.length > 0 && (
           <ol aria-label="History of the suppression" className="space-y-1.5">
@@ -161,7 +153,7 @@ function ProviderState({ provider }: { provider: string }): ReactNode {
   if (!state) return null;
   const tone = TONES[state] ?? 'open';
   return (
-    <Chip tone={tone} isQuiet={tone === 'good'} title={data?.limit?.message ?? ''}>
+    <Chip tone={tone} title={data?.limit?.message ?? ''}>
       {state}
     </Chip>
   );

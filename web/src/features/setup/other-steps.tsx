@@ -120,7 +120,7 @@ export function WebhookStep({ facts: { webhooks } }: Props): ReactNode {
         {webhooks.map(({ id, url, failing_since: since }) => (
           <li key={id} className="flex items-baseline gap-2">
             <span className="w-15 shrink-0">
-              <Chip tone={since === null ? 'good' : 'bad'} isQuiet={since === null}>
+              <Chip tone={since === null ? 'good' : 'bad'}>
                 {since === null ? 'Works' : 'Fails'}
               </Chip>
             </span>

@@ -29,11 +29,7 @@ export function TemplateMark({ template }: { template: TemplateSummary }): React
   const { published_version: published, latest_version: latest } = template;
   if (published === null) return <DraftChip>draft</DraftChip>;
   if (published === latest) {
-    return (
-      <Chip tone="good" isQuiet>
-        version {published}
-      </Chip>
-    );
+    return <Chip tone="good">version {published}</Chip>;
   }
   return <DraftChip>{`version ${published}, newer draft`}</DraftChip>;
 }

@@ -75,7 +75,7 @@ function TemplateTable(props: {
             <Link
               to="/$project/$environment/templates/$id"
               params={{ ...scope, id }}
-              className="link font-medium break-words"
+              className="cell-link font-medium break-words"
             >
               {name}
             </Link>

@@ -225,7 +225,7 @@ function OnlyThese({ code }: { code: string }): ReactNode {
       params={true}
       search={(all) => ({ ...all, code })}
       hash="deliveries"
-      className="link whitespace-nowrap"
+      className="cell-link whitespace-nowrap"
     >
       Show only {code === 'none' ? 'these' : code}
     </Link>
@@ -237,9 +237,5 @@ export function CodeChip({ attempt }: { attempt: { status: number | null } }): R
   const { status } = attempt;
   if (status === null) return <Chip tone="wait">{codeOf(attempt)}</Chip>;
   const isSuccess = status >= 200 && status < 300;
-  return (
-    <Chip tone={isSuccess ? 'good' : 'bad'} isQuiet={isSuccess}>
-      {codeOf(attempt)}
-    </Chip>
-  );
+  return <Chip tone={isSuccess ? 'good' : 'bad'}>{codeOf(attempt)}</Chip>;
 }

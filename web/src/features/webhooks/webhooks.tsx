@@ -23,11 +23,7 @@ const TONES = { enabled: 'good', failing: 'bad', disabled: 'quiet' } as const;
 
 export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
   const state = stateOf(webhook);
-  return (
-    <Chip tone={TONES[state]} isQuiet={state === 'enabled'}>
-      {state}
-    </Chip>
-  );
+  return <Chip tone={TONES[state]}>{state}</Chip>;
 }
 
 export function WebhooksScreen(): ReactNode {
@@ -122,7 +118,7 @@ function Url({ webhook: { id, url } }: { webhook: Webhook }): ReactNode {
     <Link
       to="/$project/$environment/webhooks/$id"
       params={{ ...scope, id }}
-      className="link font-mono text-xs [overflow-wrap:anywhere]"
+      className="cell-link font-medium [overflow-wrap:anywhere]"
     >
       {url}
     </Link>

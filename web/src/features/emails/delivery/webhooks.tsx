@@ -52,7 +52,7 @@ function Endpoint({ endpoint }: { endpoint: EndpointDeliveries }): ReactNode {
         <span className="min-w-0 grow basis-60 [overflow-wrap:anywhere] max-sm:basis-48">
           {url}
         </span>
-        <Chip tone={tone} isQuiet={tone === 'good'}>
+        <Chip tone={tone}>
           {receivedCount} of {deliveries.length}
           {answer !== null && `, ${answer}`}
         </Chip>

@@ -183,7 +183,6 @@ function StatusChip(props: {
   const look = status === null ? null : STATUS_LOOKS[status];
   const Icon = look?.[1];
   const tone = look?.[0];
-  const ground = tone === undefined || tone === 'good' ? '' : 'bg-(--tone-tint)';
   return (
     <Link
       to="."
@@ -194,9 +193,9 @@ function StatusChip(props: {
       // The router marks it as current. Without this it would mark All as well, which has no search.
       activeOptions={{ exact: true, explicitUndefined: true }}
       aria-current={isChosen}
-      className={`inline-flex h-6 shrink-0 items-center gap-1 rounded-[5px] px-1.75 text-sm whitespace-nowrap tabular-nums hover:bg-hover ${isChosen ? `font-semibold ring-1 ring-inset ${look ? 'ring-current' : 'bg-hover ring-edge'}` : ''} ${look ? 'text-(--tone)' : ''} ${ground}`}
+      className={`inline-flex h-6 shrink-0 items-center gap-1 rounded-[5px] px-1.75 text-sm whitespace-nowrap tabular-nums hover:bg-hover ${isChosen ? 'bg-well font-semibold ring-1 ring-edge ring-inset' : 'text-muted hover:text-text'}`}
     >
-      {Icon && <Icon size={13} aria-hidden />}
+      {Icon && <Icon size={13} aria-hidden className="text-(--tone)" />}
       <span className="first-letter:uppercase">{children}</span>
     </Link>
   );

@@ -246,7 +246,7 @@ function Value({ total, by, parts, stats }: Context & { total: Total }): ReactNo
       to="/$project/$environment/emails"
       params={scope}
       search={{ q: emailsIn(parts, filterBy(by, searchedName(total, stats))) }}
-      className="link inline-block min-w-32 [overflow-wrap:anywhere]"
+      className="cell-link inline-block min-w-32 [overflow-wrap:anywhere]"
     >
       {wordsFor(by, total)}
     </Link>

@@ -29,7 +29,7 @@ export function FiguresTable(props: {
               to="/$project/$environment/emails"
               params={scope}
               search={{ q: emailsIn([part]) }}
-              className="link whitespace-nowrap"
+              className="cell-link whitespace-nowrap"
             >
               {partText(part, period)}
               {part.isUnfinished && ' (not over yet)'}
