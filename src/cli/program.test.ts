@@ -1,7 +1,7 @@
 /** The command line as a shell sees it: output, exit codes, mistakes. */
 import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { testDatabase } from '../../test/support/postgres.ts';
@@ -183,6 +183,22 @@ test('with --json a service that does not answer is reported as JSON, also by lo
     assert.equal(error.code, 'service_unavailable');
     assert.match(error.message, /^No response from the service at http:\/\/127\.0\.0\.1:6 /);
   }
+});
+
+test('a link for an owner is not printed from a data directory that has no database, and none is made there', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-empty-'));
+  after(() => rmSync(folder, { recursive: true }));
+  const env = { LETTERHAUS_DATA_DIR: join(folder, 'data') };
+  for (const words of [
+    ['owner', 'link'],
+    ['owner', 'reset', 'jo@acme.test'],
+  ]) {
+    const { code, stdout, stderr } = await letterhausHere(words, env);
+    assert.equal(code, 2);
+    assert.equal(stdout, '');
+    assert.match(stderr, /data has no database\. Set LETTERHAUS_DATA_DIR to the data directory of/);
+  }
+  assert.deepEqual(readdirSync(folder), []);
 });
 
 test('no error shows the password of an address', async () => {

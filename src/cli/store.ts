@@ -16,17 +16,22 @@ import { readSecretKey, SecretKeyProblem } from '../secrets/secret-key-file.ts';
 import { EMBEDDED_NAME, settingForDatabase } from '../database/server/move-marks.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
+type Work = (store: Store) => Promise<CommandResult>;
 
 /**
  * Opens the database, runs `work`, and closes the database. Fails when the database cannot be opened. The database is
  * that of DATABASE_URL, else of the running service, else the engine of the data directory, which runs for the duration
  * of this command.
  */
-export function withStore(
-  cli: Cli,
-  work: (store: Store) => Promise<CommandResult>,
-): Promise<CommandResult> {
+export function withStore(cli: Cli, work: Work): Promise<CommandResult> {
   return withAddress(cli, ({ address, config }) => withDatabase(address, { cli, config, work }));
+}
+
+/** Opens the database like `withStore`, but refuses a data directory that has none, instead of creating it there. */
+export function withExistingStore(cli: Cli, work: Work): Promise<CommandResult> {
+  return withAddress(cli, ({ address, config }) => withDatabase(address, { cli, config, work }), {
+    mustExist: true,
+  });
 }
 
 export type ConfiguredDatabase = {
@@ -44,7 +49,7 @@ export type ConfiguredDatabase = {
 export async function withAddress(
   cli: Cli,
   work: (database: ConfiguredDatabase) => Promise<CommandResult>,
-  options: Pick<EngineOptions, 'mayReplaceLost'> & { mayBeOld?: boolean } = {},
+  options: Pick<EngineOptions, 'mayReplaceLost'> & { mayBeOld?: boolean; mustExist?: boolean } = {},
 ): Promise<CommandResult> {
   const read = readConfig(cli.env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
@@ -56,6 +61,8 @@ export async function withAddress(
     }
     const { mayReplaceLost = false, mayBeOld = mayReplaceLost } = options;
     const databaseName = readKnownDatabase(config.dataDir);
+    if (options.mustExist && findNewDatabaseProblem(config.dataDir) === null)
+      return noDatabaseYet(config);
     if (!mayBeOld && databaseName !== null && databaseName !== EMBEDDED_NAME) {
       return usageFailure(
         `The database of ${config.dataDir} is not the embedded one, but ${databaseName}: ${settingForDatabase(databaseName)}.`,
@@ -73,13 +80,16 @@ export async function withAddress(
   }
 }
 
+function noDatabaseYet({ dataDir }: Config): Failure {
+  return usageFailure(
+    `The data directory ${dataDir} has no database. Set LETTERHAUS_DATA_DIR to the data directory of the service, ` +
+      'or start the service once.',
+  );
+}
+
 async function withDatabase(
   address: DatabaseAddress,
-  {
-    cli,
-    config,
-    work,
-  }: { cli: Cli; config: Config; work: (store: Store) => Promise<CommandResult> },
+  { cli, config, work }: { cli: Cli; config: Config; work: Work },
 ): Promise<CommandResult> {
   const migrated = await migrate(address, {
     nowMs: cli.world.now(),

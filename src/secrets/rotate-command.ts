@@ -26,7 +26,7 @@ import {
   type CommandResult,
   type Success,
 } from '../cli/command.ts';
-import { type Store, withStore } from '../cli/store.ts';
+import { type Store, withExistingStore } from '../cli/store.ts';
 import { describeStartOver } from './start-over-command.ts';
 import { DAY_MS } from '../lib/units.ts';
 
@@ -70,7 +70,7 @@ type Rotation = {
 };
 
 function rotate(cli: Cli, options: Options): Promise<CommandResult> {
-  return withStore(cli, async (store) => {
+  return withExistingStore(cli, async (store) => {
     const dataDir = prepareDataDir(store.config.dataDir);
     const configured = store.config.secretKey;
     const keys = parseSecretKeys(await readOrCreateSecretKey(store.db, { dataDir, configured }));

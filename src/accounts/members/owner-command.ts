@@ -15,7 +15,7 @@ import { unlinkIdentity } from '../oidc/identity-store.ts';
 import { removePasskeys } from '../passkeys/passkey-store.ts';
 import { removeTotp } from '../sign-in/totp-store.ts';
 import { addCommand, type Cli, type CommandResult, failure } from '../../cli/command.ts';
-import { withStore } from '../../cli/store.ts';
+import { withExistingStore } from '../../cli/store.ts';
 
 const VALIDITY = 'It works once, for 30 minutes.';
 
@@ -43,7 +43,7 @@ export function describeOwner(owner: Command, cli: Cli): void {
 }
 
 function printOwnerLink(cli: Cli): Promise<CommandResult> {
-  return withStore(cli, async ({ db, config }) => {
+  return withExistingStore(cli, async ({ db, config }) => {
     const path = await createOwnerLink(db);
     if (path === null) {
       const message =
@@ -68,7 +68,7 @@ function printResetLink(
   }: ResetOptions,
   [email]: [string],
 ): Promise<CommandResult> {
-  return withStore(cli, async ({ db, config }) => {
+  return withExistingStore(cli, async ({ db, config }) => {
     const member = await findMemberByEmail(db, addressKey(email.trim()));
     if (member === null) {
       const message = `No member signs in with ${JSON.stringify(email)}; see letterhaus members list.`;
