@@ -129,7 +129,7 @@ test('a viewer sees all of it', async () => {
   assert.deepEqual(open.complaints, []);
 });
 
-test('a search is completed from existing values, stored under a name, and saved as CSV', async () => {
+test('a search is completed from existing values, stored under a name, and exported', async () => {
   const tags = [{ name: 'kind', value: 'completion' }];
   const formula = '=1+1, "quoted"';
   await send({ tags, subject: formula });
@@ -167,10 +167,9 @@ test('a search is completed from existing values, stored under a name, and saved
   await page.getByRole('button', { name: 'Views: Completions' }).waitFor();
   await assertGood(page);
 
-  await page.getByRole('button', { name: 'Views: Completions' }).click();
-  await page.getByRole('menuitem', { name: 'Download as CSV' }).click();
   const saved = page.waitForEvent('download');
-  await page.getByRole('button', { name: 'Download CSV' }).click();
+  await page.getByRole('button', { name: 'Export' }).click();
+  await page.getByRole('menuitem', { name: 'CSV' }).click();
   const csv = await readFile(await (await saved).path(), 'utf8');
   const [title, ...lines] = csv.split('\r\n');
   assert.match(title!, /^id,created_at,status,from,to,/);
@@ -178,6 +177,14 @@ test('a search is completed from existing values, stored under a name, and saved
   assert.match(lines[1]!, /,"'=1\+1, ""quoted""",kind:completion,/);
   await page.getByText('2 emails were saved.').waitFor();
   await assertAccessible(page);
+  await page.getByRole('button', { name: 'Close' }).click();
+  const asJson = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export' }).click();
+  await page.getByRole('menuitem', { name: 'JSON' }).click();
+  const rows = JSON.parse(await readFile(await (await asJson).path(), 'utf8')) as {
+    to: string[];
+  }[];
+  assert.equal(rows.length, 2);
   await page.getByRole('button', { name: 'Close' }).click();
 
   await page.goto(`${service.url}/dashboard/${project}/test/emails`);

@@ -57,7 +57,7 @@ async function sendMany(subject: string, count: number): Promise<void> {
   }
 }
 
-const ROW_PX = 58;
+const ROW_PX = 44;
 
 /** Scrolls through the whole list. @returns how often each subject was found */
 async function subjectsIn(page: Page): Promise<string[]> {

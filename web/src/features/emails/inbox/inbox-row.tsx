@@ -1,32 +1,70 @@
 /** One email in the list of the test inbox, bold until it was read. */
 import type { ReactNode } from 'react';
-import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import { Time } from '../../../ui/time.tsx';
+import type { RowProps } from '../list/email-row.tsx';
 import { isUnread } from './marks.ts';
 import { useMarks } from './use-marks.ts';
 
-export function InboxRow({ email }: { email: EmailSummary }): ReactNode {
+const COLUMNS =
+  'grid min-w-0 grow grid-cols-[0.5rem_minmax(0,2fr)_minmax(0,2fr)_minmax(0,3fr)_6rem] gap-x-3';
+
+export function InboxHead(): ReactNode {
+  return (
+    <span className={COLUMNS}>
+      <span className="col-start-2">From</span>
+      <span>To</span>
+      <span>Subject</span>
+      <span className="text-right">Sent</span>
+    </span>
+  );
+}
+
+export function InboxRow({ email, hasColumns }: RowProps): ReactNode {
   const { id, from, to, cc, bcc, subject, created_at: at } = email;
   const { marks } = useMarks();
   const isNew = isUnread(marks, id);
+  const recipients = [...to, ...cc, ...bcc].join(', ');
+  const mark = (
+    <span className={`size-2 rounded-full ${isNew ? 'bg-accent' : ''}`}>
+      {isNew && <span className="sr-only">Unread: </span>}
+    </span>
+  );
+  const time = (
+    <span className="text-right text-muted">
+      <Time at={at} />
+    </span>
+  );
+  const title = (
+    <span
+      dir="auto"
+      className={`${hasColumns ? '' : 'col-start-2'} truncate text-left ${isNew ? 'font-semibold' : 'text-muted'}`}
+    >
+      {subject}
+    </span>
+  );
+  if (hasColumns) {
+    return (
+      <span className={`${COLUMNS} items-center`}>
+        {mark}
+        <span className={`truncate ${isNew ? 'font-semibold' : ''}`}>{from}</span>
+        <span className="truncate text-muted">
+          <span className="sr-only">to </span>
+          {recipients}
+        </span>
+        {title}
+        {time}
+      </span>
+    );
+  }
   return (
     <span className="grid min-w-0 grow grid-cols-[0.5rem_minmax(0,1fr)_auto] items-center gap-x-2 gap-y-0.5">
-      <span className={`size-2 rounded-full ${isNew ? 'bg-accent' : ''}`}>
-        {isNew && <span className="sr-only">Unread: </span>}
-      </span>
+      {mark}
       <span className="truncate">
         <span className={isNew ? 'font-semibold' : ''}>{from}</span>
-        <span className="text-muted"> to {[...to, ...cc, ...bcc].join(', ')}</span>
+        <span className="text-muted"> to {recipients}</span>
       </span>
-      <span className="text-right text-muted">
-        <Time at={at} />
-      </span>
-      <span
-        dir="auto"
-        className={`col-start-2 truncate text-left ${isNew ? 'font-semibold' : 'text-muted'}`}
-      >
-        {subject}
-      </span>
+      {time}
+      {title}
     </span>
   );
 }

@@ -1,4 +1,4 @@
-/** Exports the filtered list of emails as CSV. It is read page by page, up to ROWS_MAX. */
+/** Exports the filtered list of emails as CSV or JSON. It is read page by page, up to ROWS_MAX. */
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import { saveAs } from '../../../api/download.ts';
@@ -6,67 +6,70 @@ import { type EmailPage, nextAfter } from './email-pages.ts';
 import { type Api, useApi } from '../../../api/scope.ts';
 import { Button } from '../../../ui/button.tsx';
 import { sentenceOf } from '../../../ui/states.tsx';
+import type { ExportFormat } from '../../../ui/export-menu.tsx';
 import { csvOf } from '../../../lib/csv.ts';
 
 const PAGE = 100;
 const ROWS_MAX = 10_000;
 
 type State =
-  | { kind: 'asks' | 'canceled' }
+  | { kind: 'canceled' }
   | { kind: 'reads' | 'done' | 'cut'; rows: number }
   | { kind: 'failed'; message: string };
 
-export function EmailExport({ q }: { q: string }): ReactNode {
+/** Begins to read when it opens. Closing it stops the export. */
+export function EmailExport({ q, format }: { q: string; format: ExportFormat }): ReactNode {
   const api = useApi();
-  const [state, setState] = useState<State>({ kind: 'asks' });
+  const [state, setState] = useState<State>({ kind: 'reads', rows: 0 });
   const ended = useRef(new AbortController());
-  // Closing the dialog stops the export.
-  useEffect(() => () => ended.current.abort(), []);
   const run = async (): Promise<void> => {
     const { signal } = (ended.current = new AbortController());
     setState({ kind: 'reads', rows: 0 });
     try {
       const read = await readAll(api, q, signal, (rows) => setState({ kind: 'reads', rows }));
-      const csv = csvOf(COLUMNS, read.emails);
-      saveAs(new Blob([csv], { type: 'text/csv' }), 'emails.csv');
+      if (signal.aborted) return;
+      saveAs(fileOf(read.emails, format), `emails.${format}`);
       setState({ kind: read.isCut ? 'cut' : 'done', rows: read.emails.length });
     } catch (error) {
       if (!signal.aborted) setState({ kind: 'failed', message: sentenceOf(error) });
     }
   };
-  const isReading = state.kind === 'reads';
+  useEffect(() => {
+    void run();
+    return () => ended.current.abort();
+  }, []);
+  const stop = (): void => {
+    ended.current.abort();
+    setState({ kind: 'canceled' });
+  };
   return (
-    <div className="space-y-3 p-4">
+    <div className="space-y-3 px-5 pt-1 pb-5">
       <p>
-        Exports {q === '' ? 'all' : 'the matching'} emails, newest first, at most{' '}
+        {q === '' ? 'All emails' : 'The matching emails'}, newest first, at most{' '}
         {ROWS_MAX.toLocaleString()}.
       </p>
       {q !== '' && <p className="font-mono text-xs break-all">{q}</p>}
       <p role="status" className={`text-sm ${state.kind === 'failed' ? 'text-bad' : 'text-muted'}`}>
         {wordsOf(state)}
       </p>
-      {isReading ? (
-        <Button
-          onClick={() => {
-            ended.current.abort();
-            setState({ kind: 'canceled' });
-          }}
-        >
-          Stop
-        </Button>
-      ) : (
+      {state.kind === 'reads' && <Button onClick={stop}>Stop</Button>}
+      {(state.kind === 'canceled' || state.kind === 'failed') && (
         <Button look="primary" onClick={() => void run()}>
-          Download CSV
+          Start again
         </Button>
       )}
     </div>
   );
 }
 
+function fileOf(emails: readonly EmailSummary[], format: ExportFormat): Blob {
+  return format === 'csv'
+    ? new Blob([csvOf(COLUMNS, emails)], { type: 'text/csv' })
+    : new Blob([`${JSON.stringify(emails, null, 2)}\n`], { type: 'application/json' });
+}
+
 function wordsOf(state: State): string {
   switch (state.kind) {
-    case 'asks':
-      return '';
     case 'canceled':
       return 'Stopped. Nothing was saved.';
     case 'failed':

@@ -1,10 +1,20 @@
 /**
  * The list of emails: virtual rows, loaded page by page, updated by events. New rows do not move a scrolled list:
- * they wait behind a button until it is at its top again.
+ * they wait behind a button until it is at its top again. A row is one line in columns where there is room for them,
+ * else two lines (row-layout.ts).
  */
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { lazy, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react';
+import {
+  lazy,
+  type ReactNode,
+  Suspense,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
 import { statusOf } from './email-search.ts';
@@ -14,19 +24,19 @@ import { useShortcuts } from '../../../lib/keys.ts';
 import { importWhenOnline } from '../../../lib/lazy-import.ts';
 import { Button } from '../../../ui/button.tsx';
 import { ListSkeleton, Problem } from '../../../ui/states.tsx';
-import { StatusBadge } from '../../../ui/status.tsx';
-import { Time } from '../../../ui/time.tsx';
 import { rowsUpTo } from './email-pages.ts';
 import { useLiveEmails } from './live-emails.ts';
 import { NoEmails } from './no-emails.tsx';
-import { InboxRow } from '../inbox/inbox-row.tsx';
+import { InboxHead, InboxRow } from '../inbox/inbox-row.tsx';
 import { isRemoved } from '../inbox/marks.ts';
 import { useMarks } from '../inbox/use-marks.ts';
+import { EmailHead, EmailRow } from './email-row.tsx';
+import { HEAD_PX, rowPxOf, useHasColumns } from './row-layout.ts';
 
 /** The screens that list emails. */
 const PLACES = {
-  emails: { to: '/$project/$environment/emails', rowPx: 58, Row },
-  'test-inbox': { to: '/$project/$environment/test-inbox', rowPx: 58, Row: InboxRow },
+  emails: { to: '/$project/$environment/emails', Row: EmailRow, Head: EmailHead },
+  'test-inbox': { to: '/$project/$environment/test-inbox', Row: InboxRow, Head: InboxHead },
 } as const;
 export type Place = keyof typeof PLACES;
 
@@ -83,8 +93,11 @@ type RowsProps = ListProps & {
 
 function Rows(props: RowsProps): ReactNode {
   const { rows: all, place, openId, q, isBehind, catchUp, trim, onEnd, isLoading } = props;
-  const { rowPx } = PLACES[place];
+  const { Head } = PLACES[place];
   const frame = useRef<HTMLDivElement>(null);
+  const hasColumns = useHasColumns(frame);
+  const rowPx = rowPxOf(hasColumns);
+  const headPx = hasColumns ? HEAD_PX : 0;
   const { rows, hiddenCount, isAtTop, showHidden } = useHiddenRows(all, { frame, rowPx });
   useEffect(() => {
     if (isBehind && isAtTop) catchUp();
@@ -96,7 +109,10 @@ function Rows(props: RowsProps): ReactNode {
     estimateSize: () => rowPx,
     overscan: 12,
     getItemKey: (index) => rows[index]?.id ?? index,
+    scrollMargin: headPx,
+    scrollPaddingStart: headPx,
   });
+  useSamePlace(frame, { rowPx, measure: () => list.measure() });
   const selection = useCancelable(rows, { place, q });
   const visible = list.getVirtualItems();
   const lastVisible = visible.at(-1)?.index ?? 0;
@@ -114,42 +130,35 @@ function Rows(props: RowsProps): ReactNode {
     <div className="relative flex min-h-0 grow flex-col">
       <Suspense>{selection && <CancelMany selection={selection} q={q} />}</Suspense>
       {(hiddenCount > 0 || (isBehind && !isAtTop)) && (
-        <Button
-          look="primary"
-          onClick={isBehind ? catchUp : showHidden}
-          className="absolute top-2 left-1/2 z-10 -translate-x-1/2 shadow-lg"
-        >
-          {isBehind ? 'Show the newest' : `${hiddenCount.toLocaleString()} new`}
-        </Button>
+        <ShowNewest
+          hiddenCount={isBehind ? null : hiddenCount}
+          onShow={isBehind ? catchUp : showHidden}
+        />
       )}
       <div ref={frame} className="min-h-0 grow overflow-auto" tabIndex={-1}>
-        <ul aria-label="Emails" className="relative" style={{ height: list.getTotalSize() }}>
-          {visible.map(({ index, key, start }) => {
-            const email = rows[index]!;
-            return (
-              <li
-                key={key}
-                className="absolute inset-x-0 flex"
-                style={{ top: start, height: rowPx }}
-              >
-                {selection && (
-                  <span className="flex items-center border-b border-line pl-(--page-x)">
-                    {selection.column.cell(email)}
-                  </span>
-                )}
-                <RowLink
-                  {...{ email, place, q, index }}
-                  isOpen={email.id === openId}
-                  isMarked={index === marked}
-                />
-              </li>
-            );
-          })}
-        </ul>
+        {hasColumns && <ColumnHeads isInset={selection !== null} Head={Head} />}
+        <VisibleRows
+          visible={visible}
+          {...{ rows, place, openId, q, selection, hasColumns, marked }}
+        />
         {isLoading && <ListSkeleton rows={3} />}
       </div>
     </div>
   );
+}
+
+/** The rows have another height beside an open email. The first visible one stays at the top. */
+function useSamePlace(
+  frame: { current: HTMLElement | null },
+  { rowPx, measure }: { rowPx: number; measure: () => void },
+): void {
+  const before = useRef(rowPx);
+  useLayoutEffect(() => {
+    if (rowPx === before.current) return;
+    measure();
+    if (frame.current) frame.current.scrollTop *= rowPx / before.current;
+    before.current = rowPx;
+  });
 }
 
 /** Returns the choice of scheduled emails, or null where none are canceled. */
@@ -167,15 +176,82 @@ function useCancelable(
   return isOffered ? selection : null;
 }
 
+type VisibleProps = ListProps & {
+  visible: readonly { index: number; key: string | number | bigint }[];
+  rows: readonly EmailSummary[];
+  selection: Selection<EmailSummary> | null;
+  hasColumns: boolean;
+  marked: number;
+};
+
+function VisibleRows(props: VisibleProps): ReactNode {
+  const { visible, rows, place, openId, q, selection, hasColumns, marked } = props;
+  const rowPx = rowPxOf(hasColumns);
+  return (
+    <ul aria-label="Emails" className="relative" style={{ height: rows.length * rowPx }}>
+      {visible.map(({ index, key }) => {
+        const email = rows[index]!;
+        return (
+          <li
+            key={key}
+            className="absolute inset-x-0 flex"
+            style={{ top: index * rowPx, height: rowPx }}
+          >
+            {selection && (
+              <span className="flex items-center border-b border-line pl-(--page-x)">
+                {selection.column.cell(email)}
+              </span>
+            )}
+            <RowLink
+              {...{ email, place, q, index, hasColumns }}
+              isOpen={email.id === openId}
+              isMarked={index === marked}
+            />
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** @param props.hiddenCount null: not known, because the list has not read the newest */
+function ShowNewest(props: { hiddenCount: number | null; onShow: () => void }): ReactNode {
+  const { hiddenCount, onShow } = props;
+  return (
+    <Button
+      look="primary"
+      onClick={onShow}
+      className="absolute top-2 left-1/2 z-10 -translate-x-1/2 shadow-lg"
+    >
+      {hiddenCount === null ? 'Show the newest' : `${hiddenCount.toLocaleString()} new`}
+    </Button>
+  );
+}
+
+/** Titles of the columns, which stay at the top. Each row says what it is to a screen reader. */
+function ColumnHeads({ isInset, Head }: { isInset: boolean; Head: () => ReactNode }): ReactNode {
+  return (
+    <div
+      aria-hidden
+      className="sticky top-0 z-5 flex items-center border-b border-line bg-canvas px-(--page-x) text-xs font-medium text-muted"
+      style={{ height: HEAD_PX }}
+    >
+      {isInset && <span className="w-4 shrink-0 pr-(--page-x) box-content" />}
+      <Head />
+    </div>
+  );
+}
+
 function RowLink(props: {
   email: EmailSummary;
   place: Place;
   q: string;
   index: number;
+  hasColumns: boolean;
   isOpen: boolean;
   isMarked: boolean;
 }): ReactNode {
-  const { email, place, q, index, isOpen, isMarked } = props;
+  const { email, place, q, index, hasColumns, isOpen, isMarked } = props;
   const { scope } = useApi();
   const { to, Row: Cells } = PLACES[place];
   return (
@@ -187,31 +263,8 @@ function RowLink(props: {
       data-row={index}
       className={`flex h-full min-w-0 grow items-center gap-3 border-b border-line px-(--page-x) text-sm hover:bg-hover ${isOpen ? 'bg-chosen' : ''} ${isMarked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
     >
-      <Cells email={email} />
+      <Cells email={email} hasColumns={hasColumns} />
     </Link>
-  );
-}
-
-type RowProps = { email: EmailSummary };
-
-function Row({ email }: RowProps): ReactNode {
-  const [first = '', ...others] = [...email.to, ...email.cc, ...email.bcc];
-  return (
-    <span className="grid min-w-0 grow grid-cols-[minmax(0,1fr)_auto] gap-x-3 gap-y-1">
-      <span className="flex min-w-0 gap-1.5" title={first}>
-        <span className="truncate font-medium">{first}</span>
-        {others.length > 0 && <span className="shrink-0 text-muted">+{others.length}</span>}
-      </span>
-      <span className="text-right text-muted">
-        <Time at={email.created_at} />
-      </span>
-      <span dir="auto" className="truncate text-left text-muted">
-        {email.subject}
-      </span>
-      <span className="text-right leading-none">
-        <StatusBadge status={email.status} />
-      </span>
-    </span>
   );
 }
 

@@ -1,4 +1,4 @@
-/** The menu of views (searches that a member saved by name) and of the export. */
+/** The menus of the list: its export, and the views (searches that a member saved by name). */
 import { Menu } from '@base-ui/react/menu';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -9,6 +9,7 @@ import { useReload } from '../../../api/list.ts';
 import { useApi } from '../../../api/scope.ts';
 import { buttonLook } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
+import { type ExportFormat, ExportMenu } from '../../../ui/export-menu.tsx';
 import { MENU_ITEM, MENU_POPUP } from '../../../ui/more-menu.tsx';
 import { useOfferUndo } from '../../../ui/undo.tsx';
 import { importWhenOnline } from '../../../lib/lazy-import.ts';
@@ -26,7 +27,7 @@ const SaveView = lazy(async () => {
 export function EmailViews({ q }: { q: string }): ReactNode {
   const api = useApi();
   const navigate = useNavigate();
-  const [open, setOpen] = useState<'save' | 'export' | null>(null);
+  const [open, setOpen] = useState<'save' | ExportFormat | null>(null);
   const close = (): void => setOpen(null);
   const views = useQuery(api.query('listViews'));
   const rows = views.data?.data ?? [];
@@ -34,6 +35,7 @@ export function EmailViews({ q }: { q: string }): ReactNode {
   const remove = useRemoval();
   return (
     <>
+      <ExportMenu onChoose={setOpen} />
       <Menu.Root>
         <Menu.Trigger
           className={`${buttonLook({})} max-w-40`}
@@ -69,9 +71,6 @@ export function EmailViews({ q }: { q: string }): ReactNode {
                   Delete the view “{present.name}”
                 </Menu.Item>
               )}
-              <Menu.Item className={MENU_ITEM} onClick={() => setOpen('export')}>
-                Download as CSV
-              </Menu.Item>
             </Menu.Popup>
           </Menu.Positioner>
         </Menu.Portal>
@@ -81,9 +80,13 @@ export function EmailViews({ q }: { q: string }): ReactNode {
           <SaveView q={q} onDone={close} />
         </Suspense>
       </Dialog>
-      <Dialog isOpen={open === 'export'} onClose={close} title="Download as CSV">
+      <Dialog
+        isOpen={open === 'csv' || open === 'json'}
+        onClose={close}
+        title={`Export as ${open === 'json' ? 'JSON' : 'CSV'}`}
+      >
         <Suspense>
-          <EmailExport q={q} />
+          {(open === 'csv' || open === 'json') && <EmailExport q={q} format={open} />}
         </Suspense>
       </Dialog>
     </>

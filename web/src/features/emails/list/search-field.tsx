@@ -1,5 +1,5 @@
 /**
- * The search field: its filters as chips, the words that are typed, the number of matches. Completions open below:
+ * The search field: its filters as chips, and the words that are typed. Completions open below:
  * arrow keys move, Enter or Tab accepts, Escape closes. Backspace before the words takes the last filter back to text.
  */
 import { useQuery } from '@tanstack/react-query';
@@ -18,7 +18,7 @@ export function SearchField(props: {
   onText: (text: string) => void;
   filters: readonly string[];
   onFilters: (filters: readonly string[], text: string) => void;
-  /** The number of matches, as it is shown. */
+  /** The number of matches. */
   count: string | null;
 }): ReactNode {
   const { field, text, onText, filters, onFilters, count } = props;
@@ -112,12 +112,11 @@ function useCompletions(props: {
   return { choices, marked, setMarked, setOpen, type, take, onKeyDown };
 }
 
-/** The number of matches; screen readers announce its changes. */
+/** The number of matches for screen readers, which announce its changes. The statuses below show it. */
 function Count({ count }: { count: string | null }): ReactNode {
   return (
-    <span role="status" className="shrink-0 text-muted tabular-nums">
-      {count}
-      {count !== null && <span className="sr-only"> emails</span>}
+    <span role="status" className="sr-only">
+      {count !== null && `${count} emails`}
     </span>
   );
 }
