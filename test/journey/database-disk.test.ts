@@ -4,6 +4,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { addFullDisk } from '../support/full-disk.ts';
 import { preload } from '../support/preload.ts';
 import { type ApiResponse, type Service, startService } from '../support/service.ts';
 import { eventually, waitFor } from '../support/wait.ts';
@@ -30,6 +31,7 @@ const shared = await startService({
   },
 });
 after(() => shared[Symbol.asyncDispose]());
+const disk = await addFullDisk((text) => shared.sql(text));
 
 function post(service: Service): Promise<ApiResponse> {
   const body = {
@@ -122,17 +124,10 @@ test('when PostgreSQL reports a full disk, mail is refused and settling continue
   const service = shared;
   const id = await service.send({ to: 'deferred@simulator.test' });
   await service.waitForStatus(id, 'deferred');
-  await service.sql(
-    `create function no_room() returns trigger language plpgsql as $$
-       begin raise exception 'could not extend file: No space left on device'
-               using errcode = 'disk_full'; end $$`,
-  );
-  await service.sql(
-    'create trigger no_room before insert on emails for each row execute function no_room()',
-  );
+  await disk.fill();
   await isRefused(service, /Nothing was accepted: the disk of the database is full/);
   await service.clock.advance({ minutes: 2 });
   await service.waitForStatus(id, 'delivered');
-  await service.sql('drop trigger no_room on emails');
+  await disk.empty();
   await isAccepted(service);
 });

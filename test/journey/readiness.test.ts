@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import { HOUR_MS, makeClocks } from '../chaos/faults/clocks.ts';
+import { addFullDisk } from '../support/full-disk.ts';
 import { proxiedDatabase } from '../support/postgres.ts';
 import { preload } from '../support/preload.ts';
 import { type ApiResponse, startService } from '../support/service.ts';
@@ -31,6 +32,7 @@ const FULL_DISK = `
 const clocks = makeClocks();
 const database = await proxiedDatabase();
 const { proxy } = database;
+const disk = await addFullDisk((statements) => database.sql(statements));
 const imports = [clocks.envOf('a').NODE_OPTIONS, preload('main.ts', FULL_DISK).NODE_OPTIONS];
 const service = await startService({
   database,
@@ -137,16 +139,11 @@ test('a nearly full disk and a database at its limit are two reasons', async () 
 });
 
 test('when PostgreSQL finds the disk full, the node is unready until it has room again', async () => {
-  await service.sql(
-    `create function no_room() returns trigger language plpgsql as $$
-       begin raise exception 'could not extend file: No space left on device'
-               using errcode = 'disk_full'; end $$;
-     create trigger no_room before insert on emails for each row execute function no_room()`,
-  );
+  await disk.fill();
   const isRefused = () => post().then(({ status }) => status === 503);
   await waitFor(isRefused, { what: 'emails to be refused' });
   await isUnready('disk_full');
-  await service.sql('drop trigger no_room on emails');
+  await disk.empty();
   await isReady();
 });
 
