@@ -88,16 +88,18 @@ function listen(scene: Scene, ...args: string[]) {
     [LAUNCHER, 'webhooks', 'listen', '--json', '--forward-to', ...args],
     { env, stdio: ['ignore', 'pipe', 'pipe'] },
   );
-  const ended = once(child, 'exit');
+  // Its output is complete then, unlike at its exit.
+  const ended = once(child, 'close');
   const said = { out: '', err: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text));
   return {
     said,
+    /** Those that are whole: a chunk may end within one. */
     lines: () =>
       said.out
         .split('\n')
-        .filter((line) => line !== '')
+        .slice(0, -1)
         .map((line) => JSON.parse(line)),
     stop: async (): Promise<unknown> => {
       child.kill('SIGINT');
@@ -105,7 +107,7 @@ function listen(scene: Scene, ...args: string[]) {
     },
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL');
-      if (child.exitCode === null && child.signalCode === null) await ended;
+      await ended;
     },
   };
 }
