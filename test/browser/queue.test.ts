@@ -48,7 +48,10 @@ test('the page says when the queue is empty, and mail appears as it is accepted'
   // A next attempt is never in the past.
   await service.sql(`update queue set due_at = due_at - interval '5 minutes'`);
   await page.reload();
-  await rowOf(page, 'simulator').getByText('5 min ago').waitFor();
+  // The steps before may have taken a minute.
+  await rowOf(page, 'simulator')
+    .getByText(/^[5-8] min ago$/)
+    .waitFor();
   await rowOf(page, 'simulator').getByText('due now').waitFor();
   assert.deepEqual(open.complaints, []);
 });
