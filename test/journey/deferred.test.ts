@@ -67,19 +67,21 @@ test('the operator can configure the retry schedule', async () => {
 });
 
 test('no attempt is made before it is due', async () => {
-  const mx = await journey.mailServer('early.test', { greylist: 1 });
-  const first = await journey.send({ to: 'kim@early.test' });
-  await journey.attempted(first);
-  await journey.pass({ seconds: 30 });
-  const second = await journey.send({ to: 'lee@early.test' });
-  await journey.attempted(second);
-  await journey.pass({ seconds: 45 });
-  await journey.ended(first);
+  // After 1:42 to 2:18 hours: however slow the machine is, it does not reach the second attempt of the second one.
+  await using own = await startJourney({ LETTERHAUS_RETRY_WAITS: '2h' });
+  const mx = await own.mailServer('early.test', { greylist: 1 });
+  const first = await own.send({ to: 'kim@early.test' });
+  await own.attempted(first);
+  await own.pass({ hours: 1 });
+  const second = await own.send({ to: 'lee@early.test' });
+  await own.attempted(second);
+  await own.pass({ hours: 1, minutes: 20 });
+  await own.ended(first);
   // The worker that claimed the first one again has seen the second one, too.
   assert.equal(mx.sessions.flatMap(({ lines }) => lines).filter(isRcpt).length, 3);
-  assert.equal((await journey.email(second)).recipients[0].attempts, 1);
-  await journey.pass({ seconds: 30 });
-  await journey.ended(second);
+  assert.equal((await own.email(second)).recipients[0].attempts, 1);
+  await own.pass({ hours: 1 });
+  await own.ended(second);
 });
 
 const isRcpt = (line: string) => line.startsWith('C: RCPT');
