@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';
+import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney();
 after(() => journey[Symbol.asyncDispose]());
@@ -92,11 +93,11 @@ test('name servers that do not answer make a finding unknown in seconds, and do 
 test('one request looks up at most ten domains of recipients', async () => {
   const to = Array.from({ length: 50 }, (_, n) => `kim@many${n}.test`);
   const { recipients } = await dryRun({ to });
-  const unknown = recipients.filter(
-    ({ route }: { route: { verdict: string } }) => route.verdict === 'unknown',
+  const notAsked = recipients.filter(({ route }: { route: { problem: string | null } }) =>
+    /at most 10 domains/.test(route.problem ?? ''),
   );
-  assert.equal(unknown.length, 40);
-  assert.match(unknown[0].route.problem, /at most 10 domains/);
+  assert.equal(notAsked.length, 40);
+  assert.equal(notAsked[0].route.verdict, 'unknown');
   const asked = journey.dns.queries.filter(
     ({ name, type }) => type === 'MX' && name.startsWith('many'),
   );
@@ -107,11 +108,18 @@ test('a stranger with a key cannot use dry runs to flood name servers', async ()
   const asked = () =>
     new Set(journey.dns.queries.map(({ name }) => name).filter((name) => name.startsWith('flood')))
       .size;
-  for (let request = 0; request < 20; request += 1) {
+  const startedMs = performance.now();
+  const isRefused = async (request: number) => {
     const to = Array.from({ length: 50 }, (_, n) => `kim@flood${request}x${n}.test`);
-    await dryRun({ to });
-  }
-  assert.ok(asked() <= 120, `${asked()} domains were looked up`);
-  const { recipients } = await dryRun({ to: 'kim@flood.test' });
-  assert.match(recipients[0].route.problem, /120 domains within a minute/);
+    const { recipients } = await dryRun({ to });
+    return recipients.some(({ route }: { route: { problem: string | null } }) =>
+      /120 domains within a minute/.test(route.problem ?? ''),
+    );
+  };
+  let requests = 0;
+  for (; requests < 40; requests += 1) await isRefused(requests);
+  // The minute began with the first look-up of this file, and a slow machine may begin another one here.
+  const minutes = 2 + Math.floor((performance.now() - startedMs) / 60_000);
+  assert.ok(asked() <= 120 * minutes, `${asked()} domains were looked up in ${minutes} minutes`);
+  await waitFor(() => isRefused((requests += 1)), { what: 'look-ups to be refused' });
 });
