@@ -6,7 +6,7 @@ import { fieldNames, type LogLine, logLines } from '../support/log-lines.ts';
 import { deliverReport, statusReport } from '../support/reports.ts';
 import { Browser } from '../support/browser.ts';
 import { openLoggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually, waitFor } from '../support/wait.ts';
 
 const PASSWORD = 'pass-word-of-nobody';
 const SUBJECT = 'S3CRET-subject';
@@ -101,10 +101,12 @@ test('no field of a busy service is spelled in camel case', async () => {
   await service.request('GET', '/no/such/path', { key: null });
   const isThere = () => lines().some(({ route, status }) => route === null && status === 404);
   await waitFor(isThere, { what: 'the last line' });
-  const kinds = new Set(lines().map(({ msg }) => msg));
-  for (const kind of ['request', 'attempt', 'webhook', 'submission', 'inbound']) {
-    assert.ok(kinds.has(kind), `there is a line ${kind}`);
-  }
+  await eventually(() => {
+    const kinds = new Set(lines().map(({ msg }) => msg));
+    for (const kind of ['request', 'attempt', 'webhook', 'submission', 'inbound']) {
+      assert.ok(kinds.has(kind), `there is a line ${kind}`);
+    }
+  });
   const odd = fieldNames(lines()).filter((name) => !/^[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/.test(name));
   assert.deepEqual([...new Set(odd)], []);
 });
