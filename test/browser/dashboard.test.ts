@@ -302,8 +302,8 @@ test('an invited member joins by the link, and has the rights of the role', asyn
     ['domains', 'acme.test'],
     ['suppressions', 'bounced+found@simulator.test'],
     ['members', 'vera@acme.test'],
-    ['api-keys', 'This page needs the role developer'],
-    ['audit-log', `${OWNER.name} (${OWNER.email}) can give you the role admin.`],
+    ['api-keys', 'Only developers, admins and owners can open this page'],
+    ['audit-log', `You are a viewer. Ask ${OWNER.name} (${OWNER.email}) to make you an admin.`],
   ] as const) {
     await visit(page, `${screens}/${path}`, shown);
     await assertOffered(page, []);

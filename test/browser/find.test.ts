@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { ownerOf } from '../support/browser.ts';
+import { memberOf, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
+  assertAccessible,
   assertGoodInAllThemes,
   buildDashboard,
   openPage,
@@ -162,10 +163,12 @@ test('the palette finds recipients, emails and objects, and runs actions by keyb
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   const palette = page.getByRole('dialog', { name: 'Commands' });
-  const choose = async (typed: string, choice: RegExp) => {
+  const choose = async (typed: string, group: string, choice: RegExp) => {
     await page.keyboard.press('Control+k');
     await palette.getByRole('combobox').fill(typed);
-    const option = palette.getByRole('option', { name: choice });
+    const option = palette
+      .getByRole('group', { name: group })
+      .getByRole('option', { name: choice });
     await option.waitFor();
     for (let steps = 0; (await option.getAttribute('aria-selected')) !== 'true'; steps += 1) {
       assert.ok(steps < 30, `the arrow keys do not reach ${choice}`);
@@ -176,19 +179,60 @@ test('the palette finds recipients, emails and objects, and runs actions by keyb
   };
   await page.goto(`${HOME}/emails`);
   await rowOf(page, 'samira@oasis-books.example').waitFor();
-  await choose('oasis', /^samira@oasis-books\.example\s*recipient$/);
+  await choose('oasis', 'Recipients', /^samira@oasis-books\.example$/);
   await page.getByRole('heading', { name: 'samira@oasis-books.example' }).waitFor();
-  await choose('bookmark', /Your bookmark/);
+  await choose('bookmark', 'Emails', /Your bookmark/);
   await page.waitForURL(/emails\/[0-9a-f-]{36}/);
-  await choose('acme', /^acme\.test\s*domain$/);
+  await choose('acme', 'Domains', /^acme\.test$/);
   await page.getByRole('heading', { name: 'acme.test' }).waitFor();
-  await choose('create an', /^Create an API key/);
+  await choose('create an', 'Actions', /^Create an API key/);
   await page.getByRole('dialog').getByLabel('Name').waitFor();
   await page.keyboard.press('Escape');
-  await choose('dark', /^Theme: dark/);
+  await choose('dark', 'Theme', /^Dark/);
   assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
-  await choose('live env', /^Switch to the live environment/);
+  await choose('live env', 'Project and environment', /^Switch to the live environment/);
   await page.waitForURL(/\/live\/emails/);
+  assert.deepEqual(open.complaints, []);
+});
+
+test('before anything is typed the palette offers what was opened last, actions and screens', async () => {
+  await service.send({ to: 'oda@harbour.example', subject: 'Your ticket' });
+  const developer = await memberOf(service, owner, 'developer');
+  await using open = await takePage(browser, service, { cookies: signedIn(service, developer) });
+  const { page } = open;
+  const palette = page.getByRole('dialog', { name: 'Commands' });
+  const groups = palette.getByRole('group');
+  const recent = palette.getByRole('group', { name: 'Recent' }).getByRole('option');
+  await page.goto(`${HOME}/recipients/oda@harbour.example`);
+  await page.getByRole('heading', { name: 'oda@harbour.example' }).waitFor();
+  await page.goto(`${HOME}/domains`);
+  await page.getByRole('link', { name: 'acme.test' }).click();
+  await page.getByRole('heading', { name: 'acme.test' }).waitFor();
+
+  await page.keyboard.press('Control+k');
+  // The page that is open is not offered.
+  await recent.first().waitFor();
+  assert.deepEqual(await recent.allTextContents(), ['oda@harbour.example']);
+  const titles = await groups.evaluateAll((all) => all.map((one) => one.ariaLabel));
+  assert.deepEqual(titles.slice(0, 3), ['Recent', 'Actions', 'Screens']);
+  await assertAccessible(page, 'palette');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'oda@harbour.example' }).waitFor();
+
+  await page.keyboard.press('Control+k');
+  assert.deepEqual(await recent.allTextContents(), ['acme.test']);
+  await palette.getByRole('combobox').fill('test email');
+  await palette.getByRole('option', { name: 'Send a test email' }).click();
+  await page.waitForURL(/\/test\/setup\?step=first_email/);
+  await page
+    .getByText('Your key is filled in')
+    .or(page.getByText(/^Replace .* with a key$/))
+    .waitFor();
+
+  await page.getByRole('button', { name: /^developer/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.getByLabel('Password').waitFor();
+  assert.equal(await page.evaluate('Object.keys(sessionStorage).join()'), '');
   assert.deepEqual(open.complaints, []);
 });
 
@@ -218,7 +262,9 @@ test('the palette keeps the keyboard, and the marked choice, when something arri
   const found = await delayed(page, /\/v1\/emails\?q=acme/);
   await service.send({ to: 'someone@acme.test', subject: 'To acme' });
   await field.fill('acme');
-  const domain = palette.getByRole('option', { name: /^acme\.test\s*domain$/ });
+  const domain = palette
+    .getByRole('group', { name: 'Domains' })
+    .getByRole('option', { name: 'acme.test' });
   await domain.waitFor();
   await found.asked;
   for (let steps = 0; (await domain.getAttribute('aria-selected')) !== 'true'; steps += 1) {

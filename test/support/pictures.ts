@@ -101,7 +101,7 @@ const screensOfWaiting = (domain: string, viewer: Cookies, owner: Cookies): Scre
   ],
   forbidden: [
     'doctor',
-    'can give you the role owner',
+    'to make you an owner',
     { prepare: (page) => signInAs(page, viewer), restore: (page) => signInAs(page, owner) },
   ],
 });
@@ -132,7 +132,7 @@ const screensOfFull = ({ email, webhook }: FullService): Screens => ({
     {
       act: async (page) => {
         await page.keyboard.press('ControlOrMeta+k');
-        await page.getByRole('option', { name: /^Overview/ }).waitFor();
+        await page.getByRole('option', { name: /^Send a test email/ }).waitFor();
       },
     },
   ],

@@ -30,9 +30,7 @@ import { SignInAgain } from './features/sign-in/sign-in-again.tsx';
 import { importWhenOnline } from './lib/lazy-import.ts';
 import { Pending } from './ui/pending.tsx';
 import { buttonLook } from './ui/button.tsx';
-import { PageHead } from './ui/page.tsx';
-import { Problem } from './ui/states.tsx';
-import { Tile } from './ui/verdict.tsx';
+import { Problem, StatePage } from './ui/states.tsx';
 
 /** A screen that is loaded on first use, as soon as the service can be reached. */
 const screen: typeof lazyRouteComponent = (load, name) =>
@@ -52,22 +50,17 @@ export const queries = new QueryClient({
 
 function NotFound(): ReactNode {
   return (
-    <>
-      <PageHead
-        title="Page not found"
-        about="The address leads nowhere. It may have a typo."
-        crumb={
-          <span className="mb-3 block pt-6">
-            <Tile icon={SearchX} tone="quiet" />
-          </span>
-        }
-      />
-      <div className="px-(--page-x)">
+    <StatePage
+      title="Page not found"
+      icon={SearchX}
+      action={
         <a href="/dashboard/" className={buttonLook({ look: 'primary' })}>
           Open the dashboard
         </a>
-      </div>
-    </>
+      }
+    >
+      <p>Nothing is at this address. Check it for a typo.</p>
+    </StatePage>
   );
 }
 

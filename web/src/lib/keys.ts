@@ -73,7 +73,9 @@ export function keyText(keys: string): string {
   return keys
     .replace(/mod\+(.)/, (_, key: string) => command + key.toUpperCase())
     .replace('ArrowDown', '↓')
-    .replace('ArrowUp', '↑');
+    .replace('ArrowUp', '↑')
+    .replace('Enter', '↵')
+    .replace('Escape', 'Esc');
 }
 
 /** Fields, menus and open dialogs handle keys themselves. */

@@ -1,15 +1,29 @@
-/** The member who is signed in: theme, settings, signing out. */
+/** The member who is signed in: theme, account, signing out. */
 import { Menu } from '@base-ui/react/menu';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { Check, ChevronsUpDown, LogOut, Settings } from 'lucide-react';
+import {
+  Check,
+  ChevronsUpDown,
+  CircleUserRound,
+  LogOut,
+  type LucideIcon,
+  Monitor,
+  Moon,
+  Sun,
+} from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { useScope } from '../api/scope.ts';
 import { sessionQuery, signOut } from '../api/session.ts';
 import { MENU_ITEM, MENU_POPUP } from '../ui/more-menu.tsx';
-import { chooseTheme, chosenTheme, THEMES } from './theme.ts';
+import { forgetRecent } from './recent.ts';
+import { chooseTheme, chosenTheme, type Theme, THEME_WORDS, THEMES } from './theme.ts';
 
-const THEME_WORDS = { system: 'As the system', light: 'Light', dark: 'Dark' } as const;
+const THEME_ICONS: Readonly<Record<Theme, LucideIcon>> = {
+  system: Monitor,
+  light: Sun,
+  dark: Moon,
+};
 const INITIALS = 2;
 
 export function AccountMenu({ onLeave }: { onLeave: (() => void) | undefined }): ReactNode {
@@ -20,6 +34,7 @@ export function AccountMenu({ onLeave }: { onLeave: (() => void) | undefined }):
   const leave = async (): Promise<void> => {
     await signOut();
     cache.clear();
+    forgetRecent();
     await navigate({ to: '/sign-in' });
   };
   const name = session?.member.name ?? 'Account';
@@ -52,8 +67,8 @@ export function AccountMenu({ onLeave }: { onLeave: (() => void) | undefined }):
               }}
               className={MENU_ITEM}
             >
-              <Settings size={15} aria-hidden className="text-muted" />
-              Settings
+              <CircleUserRound size={15} aria-hidden className="text-muted" />
+              Your account
             </Menu.Item>
             <Menu.Item onClick={() => void leave()} className={MENU_ITEM}>
               <LogOut size={15} aria-hidden className="text-muted" />
@@ -71,20 +86,24 @@ function ThemeItems(): ReactNode {
   return (
     <Menu.RadioGroup
       value={theme}
-      onValueChange={(chosen: (typeof THEMES)[number]) => {
+      onValueChange={(chosen: Theme) => {
         chooseTheme(chosen);
         setTheme(chosen);
       }}
     >
       <Menu.GroupLabel className="px-2 pt-1 pb-0.5 text-xs text-muted">Theme</Menu.GroupLabel>
-      {THEMES.map((name) => (
-        <Menu.RadioItem key={name} value={name} className={MENU_ITEM}>
-          <span className="grow">{THEME_WORDS[name]}</span>
-          <Menu.RadioItemIndicator>
-            <Check size={14} aria-hidden />
-          </Menu.RadioItemIndicator>
-        </Menu.RadioItem>
-      ))}
+      {THEMES.map((name) => {
+        const Icon = THEME_ICONS[name];
+        return (
+          <Menu.RadioItem key={name} value={name} className={MENU_ITEM}>
+            <Icon size={15} aria-hidden className="text-muted" />
+            <span className="grow">{THEME_WORDS[name]}</span>
+            <Menu.RadioItemIndicator>
+              <Check size={14} aria-hidden className="text-accent" />
+            </Menu.RadioItemIndicator>
+          </Menu.RadioItem>
+        );
+      })}
     </Menu.RadioGroup>
   );
 }

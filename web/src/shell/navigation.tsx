@@ -91,7 +91,9 @@ function ScreenItem(props: {
   );
 }
 
-/** The version, the page of the handbook about the present screen, and the keys. */
+const FOOT_LINK = 'hover:text-text hover:underline underline-offset-3';
+
+/** The version, the page of the handbook about the present screen, and the shortcuts. */
 function Foot({ onKeys }: Pick<Props, 'onKeys'>): ReactNode {
   const shown = useMatches().at(-1)?.fullPath ?? '';
   const screen = useScreens().find(({ to }) => shown === to || shown.startsWith(`${to}/`));
@@ -100,14 +102,24 @@ function Foot({ onKeys }: Pick<Props, 'onKeys'>): ReactNode {
       <span data-version>{import.meta.env.VERSION}</span>
       <span aria-hidden>·</span>
       {/* In a tab of its own, because a form may be open. */}
-      <a href={`/docs/${screen?.handbook ?? ''}`} target="_blank" rel="noreferrer" className="link">
+      <a
+        href={`/docs/${screen?.handbook ?? ''}`}
+        target="_blank"
+        rel="noreferrer"
+        className={FOOT_LINK}
+      >
         Handbook
       </a>
       <span aria-hidden>·</span>
-      <button type="button" onClick={onKeys} className="link">
-        Keys
+      <button type="button" onClick={onKeys} className={FOOT_LINK}>
+        Shortcuts
       </button>
-      <kbd className="rounded border border-edge bg-surface px-1.25 font-sans">?</kbd>
+      <kbd
+        aria-hidden
+        className="rounded border border-edge bg-surface px-1.25 font-sans max-[900px]:hidden"
+      >
+        ?
+      </kbd>
     </p>
   );
 }

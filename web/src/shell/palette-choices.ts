@@ -1,22 +1,66 @@
-/** The choices of the palette beyond shortcuts: searches, objects by a part of their name, and actions. */
+/**
+ * The choices of the palette beyond shortcuts: searches, objects that were opened last or have a part of the text in
+ * their name, and actions.
+ */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import type { LucideIcon } from 'lucide-react';
+import {
+  ArrowLeftRight,
+  FileText,
+  FlaskConical,
+  FolderOpen,
+  Globe,
+  KeyRound,
+  type LucideIcon,
+  Mail,
+  Monitor,
+  Moon,
+  Plus,
+  Radio,
+  Search,
+  Send,
+  Sun,
+  UserRound,
+  Users,
+  Webhook,
+} from 'lucide-react';
 import type { EmailSummary } from '../../../sdk/src/api.ts';
 import { useApi, useScope } from '../api/scope.ts';
 import { ENVIRONMENTS, sessionQuery } from '../api/session.ts';
 import { type Operation, useMay } from '../ui/allowed.tsx';
-import { chooseTheme, THEMES } from './theme.ts';
+import { type Recent, type RecentKind, useRecent } from './recent.ts';
+import { chooseTheme, THEME_WORDS, THEMES } from './theme.ts';
+
+/** The groups in their order. Those that are read last stand last, so that what arrives moves nothing. */
+export const GROUPS = [
+  'Search',
+  'Recent',
+  'Actions',
+  'Screens',
+  'On this screen',
+  'Project and environment',
+  'Theme',
+  'Help',
+  'Recipients',
+  'Emails',
+  'Domains',
+  'Templates',
+  'Webhooks',
+  'API keys',
+  'Members',
+] as const;
+export type Group = (typeof GROUPS)[number];
 
 export type Choice = {
+  group: Group;
   label: string;
+  icon: LucideIcon;
   /** A second line. */
   about?: string;
-  /** Kind of the object, like "domain". */
-  kind?: string;
+  /** Other words by which it is found. */
+  words?: string;
   id?: string;
   keys?: string;
-  icon?: LucideIcon;
   run: () => void;
 };
 
@@ -35,15 +79,25 @@ export function useSearches(text: string): Choice[] {
       void navigate({ to: '/$project/$environment/emails/$id', params: { ...scope, id } });
     const openRequest = (): void =>
       void navigate({ to: '/$project/$environment/api-log', params: scope, search: { id } });
-    const request = { label: `Open the request ${id}`, kind: 'API log', run: openRequest };
+    const request: Choice = {
+      group: 'Search',
+      icon: ArrowLeftRight,
+      label: `Open the request ${id}`,
+      run: openRequest,
+    };
     return [
-      { label: `Open the email ${text}`, run: openEmail },
+      { group: 'Search', icon: Mail, label: `Open the email ${text}`, run: openEmail },
       ...(may('getRequest') ? [request] : []),
     ];
   }
   const search = (q: string) => () =>
     void navigate({ to: '/$project/$environment/emails', params: scope, search: { q } });
-  const byWords = { label: `Search emails for “${text}”`, run: search(quoted(text)) };
+  const byWords: Choice = {
+    group: 'Search',
+    icon: Search,
+    label: `Search emails for “${text}”`,
+    run: search(quoted(text)),
+  };
   if (!ADDRESS.test(text)) return [byWords];
   const openRecipient = (): void =>
     void navigate({
@@ -51,8 +105,8 @@ export function useSearches(text: string): Choice[] {
       params: { ...scope, address: text },
     });
   return [
-    { label: `Emails to ${text}`, run: search(`to:${text}`) },
-    { label: `Recipient ${text}`, kind: 'recipient', run: openRecipient },
+    { group: 'Search', icon: Search, label: `Emails to ${text}`, run: search(`to:${text}`) },
+    { group: 'Search', icon: UserRound, label: `Recipient ${text}`, run: openRecipient },
     byWords,
   ];
 }
@@ -88,16 +142,18 @@ function useFoundEmails(text: string) {
   });
   const rows = text.length >= SHORTEST ? (data?.data ?? []) : [];
   const choices = rows.map(({ id, subject, to }): Choice => ({
+    group: 'Emails',
+    icon: Mail,
     id,
     label: subject || '(no subject)',
     about: to.join(', '),
-    kind: 'email',
     run: () =>
       void navigate({ to: '/$project/$environment/emails/$id', params: { ...api.scope, id } }),
   }));
   const recipient = (address: string): Choice => ({
+    group: 'Recipients',
+    icon: UserRound,
     label: address,
-    kind: 'recipient',
     run: () =>
       void navigate({
         to: '/$project/$environment/recipients/$address',
@@ -150,34 +206,72 @@ function useNamed(text: string): Choice[] {
   });
   if (!isWanted) return [];
   const params = api.scope;
-  const find = (kind: string, all: readonly Named[] | undefined, open: (id: string) => void) =>
+  const find = (group: Group, all: readonly Named[] | undefined, open: (id: string) => void) =>
     (all ?? [])
       .filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()))
       .slice(0, OF_A_KIND)
-      .map(({ id, name }): Choice => ({ id, label: name, kind, run: () => open(id) }));
+      .map(({ id, name }): Choice => {
+        return { group, icon: OBJECT_ICONS[group] ?? Search, id, label: name, run: () => open(id) };
+      });
   return [
-    ...find('domain', domains.data?.data, (id) => {
+    ...find('Domains', domains.data?.data, (id) => {
       void navigate({ to: '/$project/$environment/domains/$id', params: { ...params, id } });
     }),
-    ...find('template', templates.data?.data, (id) => {
+    ...find('Templates', templates.data?.data, (id) => {
       void navigate({ to: '/$project/$environment/templates/$id', params: { ...params, id } });
     }),
     ...find(
-      'webhook',
+      'Webhooks',
       webhooks.data?.data.map(({ id, url }) => ({ id, name: url })),
       (id) => {
         void navigate({ to: '/$project/$environment/webhooks/$id', params: { ...params, id } });
       },
     ),
-    ...find('API key', keys.data?.data, () => {
+    ...find('API keys', keys.data?.data, () => {
       void navigate({ to: '/$project/$environment/api-keys', params });
     }),
     ...find(
-      'member',
+      'Members',
       members.data?.data.map(({ id, name, email }) => ({ id, name: `${name} (${email})` })),
       () => void navigate({ to: '/$project/$environment/members', params }),
     ),
   ];
+}
+
+const OBJECT_ICONS: Partial<Readonly<Record<Group, LucideIcon>>> = {
+  Domains: Globe,
+  Templates: FileText,
+  Webhooks: Webhook,
+  'API keys': KeyRound,
+  Members: Users,
+};
+
+const RECENT_ICONS: Readonly<Record<RecentKind, LucideIcon>> = {
+  email: Mail,
+  recipient: UserRound,
+  domain: Globe,
+  template: FileText,
+  webhook: Webhook,
+};
+const RECENT_SHOWN = 4;
+
+/** The objects that the member opened last. */
+export function useRecentChoices(): Choice[] {
+  const scope = useScope();
+  const navigate = useNavigate();
+  const open = ({ kind, id }: Recent): void => {
+    const params = { ...scope, id };
+    const address = { ...scope, address: id };
+    if (kind === 'recipient')
+      void navigate({ to: '/$project/$environment/recipients/$address', params: address });
+    else void navigate({ to: `/$project/$environment/${kind}s/$id`, params });
+  };
+  return useRecent()
+    .slice(0, RECENT_SHOWN)
+    .map((one): Choice => {
+      const { kind, id, name } = one;
+      return { group: 'Recent', icon: RECENT_ICONS[kind], id, label: name, run: () => open(one) };
+    });
 }
 
 /** Screens whose dialog for a new object opens on arrival. */
@@ -187,16 +281,31 @@ const CREATING = [
   ['Add a webhook', 'createWebhook', '/$project/$environment/webhooks'],
 ] as const;
 
-/** Actions that belong to no screen: new objects, another project or environment, the theme. */
+const THEME_ICONS = { system: Monitor, light: Sun, dark: Moon } as const;
+
+/** Actions that belong to no screen: a test email, new objects, another project or environment, the theme. */
 export function useActions(): Choice[] {
   const scope = useScope();
   const navigate = useNavigate();
   const may = useMay();
   const { data: session } = useQuery(sessionQuery);
+  const test = { ...scope, environment: 'test' } as const;
+  const sending: Choice = {
+    group: 'Actions',
+    icon: Send,
+    label: 'Send a test email',
+    run: () =>
+      void navigate({
+        to: '/$project/$environment/setup',
+        params: test,
+        search: { step: 'first_email' },
+      }),
+  };
   const creating = CREATING.filter(([, operation]) => may(operation)).map(
     ([label, , to]): Choice => ({
+      group: 'Actions',
+      icon: Plus,
       label,
-      kind: 'action',
       run: () => void navigate({ to, params: scope, state: { isCreating: true } }),
     }),
   );
@@ -204,23 +313,28 @@ export function useActions(): Choice[] {
     void navigate({ to: '/$project/$environment/emails', params });
   const environments = ENVIRONMENTS.filter((one) => one !== scope.environment).map(
     (environment): Choice => ({
+      group: 'Project and environment',
+      icon: environment === 'test' ? FlaskConical : Radio,
       label: `Switch to the ${environment} environment`,
-      kind: 'action',
       run: openEmails({ ...scope, environment }),
     }),
   );
   const projects = (session?.projects ?? [])
     .filter(({ id }) => id !== scope.project)
     .map(({ id, name }): Choice => ({
+      group: 'Project and environment',
+      icon: FolderOpen,
       id,
       label: `Switch to the project ${name}`,
-      kind: 'action',
       run: openEmails({ ...scope, project: id }),
     }));
   const themes = THEMES.map((theme): Choice => ({
-    label: theme === 'system' ? 'Theme of the system' : `Theme: ${theme}`,
-    kind: 'action',
+    group: 'Theme',
+    icon: THEME_ICONS[theme],
+    label: THEME_WORDS[theme],
+    words: `theme ${theme}`,
     run: () => chooseTheme(theme),
   }));
-  return [...creating, ...environments, ...projects, ...themes];
+  const all = [...creating, ...environments, ...projects, ...themes];
+  return may('sendEmail') ? [sending, ...all] : all;
 }

@@ -1,26 +1,22 @@
 /**
- * The command palette (⌘K): emails and other objects by any part of their name, screens, actions, projects and themes.
- * The first choice searches emails. Found objects follow it, so that no choice moves while the member chooses.
+ * The command palette (⌘K): emails and other objects by any part of their name, screens, actions, projects and themes,
+ * in groups. The first choice of a typed text searches emails. Found objects come last, so that no choice moves while
+ * the member chooses.
  */
-import {
-  ArrowLeftRight,
-  FileText,
-  Globe,
-  Keyboard,
-  KeyRound,
-  type LucideIcon,
-  Mail,
-  Search,
-  SquareTerminal,
-  UserRound,
-  Users,
-  Webhook,
-} from 'lucide-react';
+import { Keyboard, Search } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useEffect, useState } from 'react';
 import { Dialog } from '../ui/dialog.tsx';
-import { activeShortcuts } from '../lib/keys.ts';
+import { activeShortcuts, type Shortcut } from '../lib/keys.ts';
 import { Keys } from '../ui/keys.tsx';
-import { type Choice, useActions, useObjects, useSearches } from './palette-choices.ts';
+import {
+  type Choice,
+  type Group,
+  GROUPS,
+  useActions,
+  useObjects,
+  useRecentChoices,
+  useSearches,
+} from './palette-choices.ts';
 
 export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }): ReactNode {
   return (
@@ -32,8 +28,8 @@ export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => v
 
 const TYPING_PAUSE_MS = 150;
 
-const keyOf = ({ kind, label, keys, id }: Choice): string =>
-  `${kind ?? ''} ${label} ${keys ?? id ?? ''}`;
+const keyOf = ({ group, label, keys, id }: Choice): string =>
+  `${group} ${label} ${keys ?? id ?? ''}`;
 
 /** Returns the text as it was when the typing last paused. */
 function usePaused(text: string): string {
@@ -45,19 +41,35 @@ function usePaused(text: string): string {
   return paused;
 }
 
+/** All choices for the text, in the order of their groups. */
 function useChoices(typed: string): Choice[] {
   const text = typed.trim();
   const words = text.toLowerCase();
-  const isNamed = ({ label }: { label: string }): boolean => label.toLowerCase().includes(words);
   const searches = useSearches(text);
-  // Not the shortcut of the palette itself.
-  const commands = activeShortcuts().filter((one) => one.keys !== 'mod+k' && isNamed(one));
-  const actions = useActions().filter(isNamed);
+  const recent = useRecentChoices();
+  const commands = [...useActions(), ...shortcutChoices()].filter(({ label, words: others = '' }) =>
+    `${label} ${others}`.toLowerCase().includes(words),
+  );
   const objects = useObjects(usePaused(text));
-  // Before anything is typed, screens come first.
-  const isLast = ({ keys }: Choice): boolean => text === '' && keys === '?';
-  const [last, first] = [commands.filter(isLast), commands.filter((one) => !isLast(one))];
-  return [...searches, ...first, ...actions, ...objects, ...last];
+  const all = [...searches, ...(text === '' ? recent : []), ...commands, ...objects];
+  return GROUPS.flatMap((group) => all.filter((choice) => choice.group === group));
+}
+
+/** All shortcuts but that of the palette itself. */
+function shortcutChoices(): Choice[] {
+  return activeShortcuts()
+    .filter(({ keys }) => keys !== 'mod+k')
+    .map((shortcut) => ({
+      ...shortcut,
+      group: groupOf(shortcut),
+      icon: shortcut.icon ?? (shortcut.keys === '/' ? Search : Keyboard),
+    }));
+}
+
+function groupOf({ keys }: Shortcut): Group {
+  if (keys.startsWith('g ')) return 'Screens';
+  if (keys === '/') return 'Actions';
+  return keys === '?' ? 'Help' : 'On this screen';
 }
 
 function Choices({ onClose }: { onClose: () => void }): ReactNode {
@@ -106,43 +118,56 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
           className="h-12 min-w-0 grow bg-transparent px-3 text-base outline-none"
         />
       </div>
-      <ul
+      <div
         role="listbox"
         id="palette"
         aria-label="Commands"
-        className="max-h-[min(39.5rem,75vh)] overflow-auto p-1.5"
+        className="max-h-[min(32rem,calc(76vh-5.5rem))] overflow-auto px-1.5 pb-1.5"
       >
-        {choices.map((choice, index) => (
-          <Option
-            key={keyOf(choice)}
-            id={`palette-${index}`}
-            choice={choice}
-            isMarked={index === marked}
-            onMark={() => setMarkedKey(keyOf(choice))}
-            onChoose={() => choose(choice)}
-          />
+        {[...Map.groupBy(choices.entries(), ([, { group }]) => group)].map(([group, entries]) => (
+          <ul key={group} role="group" aria-label={group}>
+            <li aria-hidden className="px-2.5 pt-3 pb-1 text-xs font-medium text-muted">
+              {group}
+            </li>
+            {entries.map(([index, choice]) => (
+              <Option
+                key={keyOf(choice)}
+                id={`palette-${index}`}
+                choice={choice}
+                isMarked={index === marked}
+                onMark={() => setMarkedKey(keyOf(choice))}
+                onChoose={() => choose(choice)}
+              />
+            ))}
+          </ul>
         ))}
-      </ul>
+      </div>
+      <Hints />
     </div>
   );
 }
 
-const ICONS: Readonly<Record<string, LucideIcon>> = {
-  email: Mail,
-  recipient: UserRound,
-  domain: Globe,
-  template: FileText,
-  webhook: Webhook,
-  'API key': KeyRound,
-  member: Users,
-  'API log': ArrowLeftRight,
-  action: SquareTerminal,
-};
+const HINTS = [
+  ['ArrowUp ArrowDown', 'Move'],
+  ['Enter', 'Open'],
+  ['Escape', 'Close'],
+] as const;
 
-/** A choice without a kind is a search, or a shortcut of the present screen. */
-function iconOf({ kind, keys }: Choice): LucideIcon {
-  if (kind !== undefined) return ICONS[kind] ?? Search;
-  return keys === undefined || keys === '/' ? Search : Keyboard;
+/** The keys of the palette, where there is a keyboard. */
+function Hints(): ReactNode {
+  return (
+    <p
+      aria-hidden
+      className="flex items-center gap-4 border-t border-line px-4 py-2 text-xs text-muted max-sm:hidden"
+    >
+      {HINTS.map(([keys, word]) => (
+        <span key={word} className="inline-flex items-center gap-1.5">
+          <Keys keys={keys} />
+          {word}
+        </span>
+      ))}
+    </p>
+  );
 }
 
 function Option(props: {
@@ -152,8 +177,7 @@ function Option(props: {
   onMark: () => void;
   onChoose: () => void;
 }): ReactNode {
-  const { label, about, kind, keys, icon } = props.choice;
-  const Icon = icon ?? iconOf(props.choice);
+  const { label, about, keys, icon: Icon } = props.choice;
   return (
     <li
       id={props.id}
@@ -161,9 +185,14 @@ function Option(props: {
       aria-selected={props.isMarked}
       onMouseMove={props.onMark}
       onClick={props.onChoose}
-      className="flex min-h-9 items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm aria-selected:bg-hover"
+      className="group/option flex min-h-9 scroll-mt-9 items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm aria-selected:bg-accent-tint"
     >
-      <Icon size={16} strokeWidth={1.75} aria-hidden className="shrink-0 text-muted" />
+      <Icon
+        size={16}
+        strokeWidth={1.75}
+        aria-hidden
+        className="shrink-0 text-muted group-aria-selected/option:text-accent"
+      />
       <span className="flex min-w-0 grow flex-col">
         <span dir="auto" className="truncate text-left">
           {label}
@@ -171,11 +200,6 @@ function Option(props: {
         {about && <span className="truncate text-xs text-muted">{about}</span>}
       </span>
       {keys && <Keys keys={keys} className="max-sm:hidden" />}
-      {kind && (
-        <span className="inline-block shrink-0 text-xs text-muted first-letter:uppercase">
-          {kind}
-        </span>
-      )}
     </li>
   );
 }

@@ -14,6 +14,7 @@ import { ConnectionLine } from './connection-line.tsx';
 import { KeyList } from './key-list.tsx';
 import { Navigation } from './navigation.tsx';
 import { Palette } from './palette.tsx';
+import { useRemembering } from './recent.ts';
 import { useScreens } from './screens.ts';
 
 export function Shell(): ReactNode {
@@ -24,6 +25,7 @@ export function Shell(): ReactNode {
   const close = (): void => setOpen(null);
   useEffect(listenForKeys, []);
   useLiveData();
+  useRemembering();
   const searchEmails = () =>
     navigate({
       to: '/$project/$environment/emails',

@@ -2,6 +2,12 @@
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type Theme = (typeof THEMES)[number];
 
+export const THEME_WORDS: Readonly<Record<Theme, string>> = {
+  system: 'Match the system',
+  light: 'Light',
+  dark: 'Dark',
+};
+
 const KEPT = 'letterhaus-theme';
 
 export function chosenTheme(): Theme {

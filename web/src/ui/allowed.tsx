@@ -6,7 +6,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { Lock } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { includesRole, type Role } from '../../../src/core/member-roles.ts';
+import { includesRole, type Role, ROLES } from '../../../src/core/member-roles.ts';
 import { leastRole, type Operation, ORGANIZATION_OPERATIONS } from '../../../src/http/roles.ts';
 import { call } from '../api/client.ts';
 import { sessionQuery } from '../api/session.ts';
@@ -66,9 +66,10 @@ export function AllowedScreen(props: {
       <PageBody>
         <Card
           wide={
-            <Empty title={`This page needs the role ${least}`} icon={Lock}>
-              <p>Your role is {role}.</p>
-              <WhoHas least={least} />
+            <Empty title={titleOf(least)} icon={Lock}>
+              <p>
+                You are {WITH_ARTICLE[role]}. <Ask least={least} />
+              </p>
             </Empty>
           }
         />
@@ -77,20 +78,33 @@ export function AllowedScreen(props: {
   );
 }
 
-const anyOf = new Intl.ListFormat('en', { type: 'disjunction' });
+const WITH_ARTICLE = {
+  owner: 'an owner',
+  admin: 'an admin',
+  developer: 'a developer',
+  viewer: 'a viewer',
+} as const satisfies Record<Role, string>;
 
-function WhoHas({ least }: { least: Role }): ReactNode {
+const allOf = new Intl.ListFormat('en-GB', { type: 'conjunction' });
+const anyOf = new Intl.ListFormat('en-GB', { type: 'disjunction' });
+
+function titleOf(least: Role): string {
+  const roles = ROLES.filter((role) => includesRole(role, least)).toReversed();
+  return `Only ${allOf.format(roles.map((role) => `${role}s`))} can open this page`;
+}
+
+const ASKED_MAX = 3;
+
+/** Names members who may give the role: an admin gives all but that of an owner. */
+function Ask({ least }: { least: Role }): ReactNode {
   const members = useQuery({
     queryKey: ['members', 'all'],
     queryFn: ({ signal }) => call('listMembers', { query: { limit: 100 }, signal }),
   });
   const names = members.data?.data
-    .filter(({ role }) => includesRole(role, 'admin'))
+    .filter(({ role }) => includesRole(role, least === 'owner' ? 'owner' : 'admin'))
+    .slice(0, ASKED_MAX)
     .map(({ name, email }) => `${name} (${email})`);
   if (!names || names.length === 0) return null;
-  return (
-    <p>
-      {anyOf.format(names)} can give you the role {least}.
-    </p>
-  );
+  return `Ask ${anyOf.format(names)} to make you ${WITH_ARTICLE[least]}.`;
 }

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { useIsImportWaiting } from '../lib/lazy-import.ts';
-import { RowsSkeleton } from './states.tsx';
+import { PageSkeleton } from './states.tsx';
 
 /** A screen that is not loaded yet. */
 export function Pending(): ReactNode {
@@ -12,7 +12,10 @@ export function Pending(): ReactNode {
           The service cannot be reached. This page opens as soon as it can.
         </p>
       )}
-      <RowsSkeleton />
+      <div aria-hidden className="px-(--page-x) pt-4 pb-5 min-[900px]:pt-6">
+        <div className="skeleton h-6.5 w-36" />
+      </div>
+      <PageSkeleton />
     </>
   );
 }

@@ -1,30 +1,56 @@
-/** The states of a screen without content: loading, empty, failed. */
+/** The states of a screen without content: loading, empty, missing, forbidden, failed. All but loading look alike. */
 import { CloudOff, type LucideIcon, SearchX } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect } from 'react';
 import { ApiError } from '../api/client.ts';
 import { Button } from './button.tsx';
 import { CopyButton } from './copy.tsx';
+import { PageBody } from './page.tsx';
 import { RequestLink } from './request-link.tsx';
-import { Tile } from './verdict.tsx';
+import type { Tone } from './tone.ts';
 
-export function RowsSkeleton({ rows = 8 }: { rows?: number }): ReactNode {
+/** More rows than any window shows. */
+const ROWS_OF_WINDOW = 40;
+const NAME_WIDTHS = ['w-3/5', 'w-2/5', 'w-1/2', 'w-1/3'];
+
+/**
+ * Rows of a table that loads, in the geometry of the real ones.
+ * @param props.rows their number; else a head, and as many rows as the window shows
+ */
+export function RowsSkeleton({ rows }: { rows?: number }): ReactNode {
+  const height =
+    rows === undefined
+      ? 'max-h-[round(down,calc(100dvh-15rem),var(--spacing-row))] overflow-hidden'
+      : '';
   return (
-    <div role="status" aria-label="Loading" className="space-y-5 px-(--page-x) py-4">
-      {Array.from({ length: rows }, (_, row) => (
-        <div key={row} className="flex gap-4">
-          <div className="skeleton h-3.5 w-20" />
-          <div className="skeleton h-3.5 grow" />
-          <div className="skeleton h-3.5 w-16" />
+    <div role="status" aria-label="Loading">
+      {rows === undefined && (
+        <div className="flex h-8.5 items-center gap-6 border-b border-line px-(--page-x) max-md:hidden">
+          <div className="skeleton h-2.5 w-16" />
+          <div className="skeleton ml-auto h-2.5 w-14" />
         </div>
-      ))}
+      )}
+      <div className={height}>
+        {Array.from({ length: rows ?? ROWS_OF_WINDOW }, (_, row) => (
+          <div
+            key={row}
+            className="flex h-row items-center gap-6 border-line px-(--page-x) not-first:border-t"
+          >
+            <div className="min-w-0 basis-2/5">
+              <div className={`skeleton h-3 ${widthOf(row)}`} />
+            </div>
+            <div className="skeleton h-3 w-24 max-md:hidden" />
+            <div className="skeleton ml-auto h-3 w-16" />
+          </div>
+        ))}
+      </div>
     </div>
   );
 }
 
-/** Rows of two lines, like those of the lists of emails. */
-export function ListSkeleton({ rows = 10 }: { rows?: number }): ReactNode {
+/** Rows of two lines, like those of the lists of emails, as many as there is room for. */
+export function ListSkeleton({ rows = ROWS_OF_WINDOW }: { rows?: number }): ReactNode {
   return (
-    <div role="status" aria-label="Loading">
+    <div role="status" aria-label="Loading" className="min-h-0 grow overflow-hidden">
       {Array.from({ length: rows }, (_, row) => (
         <div
           key={row}
@@ -32,7 +58,7 @@ export function ListSkeleton({ rows = 10 }: { rows?: number }): ReactNode {
         >
           <div className="min-w-0 grow space-y-2.5">
             <div className="skeleton h-3 w-48 max-w-full" />
-            <div className={`skeleton h-3 ${LINE_WIDTHS[row % LINE_WIDTHS.length]}`} />
+            <div className={`skeleton h-3 ${widthOf(row)}`} />
           </div>
           <div className="flex w-16 shrink-0 flex-col items-end gap-2.5">
             <div className="skeleton h-3 w-12" />
@@ -44,7 +70,58 @@ export function ListSkeleton({ rows = 10 }: { rows?: number }): ReactNode {
   );
 }
 
-const LINE_WIDTHS = ['w-3/5', 'w-2/5', 'w-1/2', 'w-1/3'];
+function widthOf(row: number): string {
+  return NAME_WIDTHS[row % NAME_WIDTHS.length] ?? '';
+}
+
+/** The cards of a page that loads. */
+export function PageSkeleton(): ReactNode {
+  return (
+    <PageBody>
+      <div className="overflow-hidden rounded-card border border-line bg-surface [--page-x:1rem]">
+        <RowsSkeleton />
+      </div>
+    </PageBody>
+  );
+}
+
+/**
+ * What a place without content says: one line that names the state, one line what to do, at most one action.
+ * @param props.isPage the title is that of the page
+ */
+function State(props: {
+  icon: LucideIcon | undefined;
+  tone: Tone;
+  title: string;
+  isPage?: boolean | undefined;
+  action?: ReactNode;
+  children?: ReactNode;
+}): ReactNode {
+  const { icon: Icon, tone, title, isPage = false, action, children } = props;
+  const Title = isPage ? 'h1' : 'h2';
+  return (
+    <div className="mx-auto flex max-w-xl flex-col items-center px-(--page-x) py-12 text-center">
+      {Icon && (
+        <span
+          aria-hidden
+          data-tone={tone}
+          className="mb-4 grid size-10 place-items-center rounded-xl border border-line bg-(--tone-tint) text-(--tone)"
+        >
+          <Icon size={20} strokeWidth={1.75} />
+        </span>
+      )}
+      <Title className="max-w-full text-base font-semibold text-balance break-words">{title}</Title>
+      <div className="mt-1 w-full space-y-3 text-balance break-words text-muted empty:hidden">
+        {children}
+      </div>
+      {action && (
+        <div className="mt-5 flex flex-wrap items-center justify-center gap-2 empty:hidden">
+          {action}
+        </div>
+      )}
+    </div>
+  );
+}
 
 const NOT_FOUND = 404;
 
@@ -53,22 +130,20 @@ export function Problem({ error, retry }: { error: unknown; retry?: () => void }
   const isGone = error instanceof ApiError && error.status === NOT_FOUND;
   const requestId = error instanceof ApiError ? error.requestId : null;
   return (
-    <div role="alert" className="flex max-w-2xl gap-4 px-(--page-x) py-5">
-      <Tile icon={isGone ? SearchX : CloudOff} tone={isGone ? 'quiet' : 'bad'} />
-      <div className="min-w-0 grow">
-        <p className="pt-1 font-medium break-words">{sentenceOf(error)}</p>
+    <div role="alert">
+      <State
+        icon={isGone ? SearchX : CloudOff}
+        tone={isGone ? 'quiet' : 'bad'}
+        title={sentenceOf(error)}
+        action={retry && !isGone && <Button onClick={retry}>Try again</Button>}
+      >
         {requestId !== null && (
-          <p className="mt-1 flex items-center gap-1 text-sm text-muted">
+          <p className="flex items-center justify-center gap-1 text-sm">
             Request <RequestLink id={requestId} />
             <CopyButton text={requestId} what="request id" />
           </p>
         )}
-        {retry && !isGone && (
-          <Button className="mt-3" onClick={retry}>
-            Try again
-          </Button>
-        )}
-      </div>
+      </State>
     </div>
   );
 }
@@ -79,7 +154,7 @@ export function sentenceOf(error: unknown): string {
 
 /**
  * An empty list: what it will hold, and how to fill it.
- * @param props.action the button that fills it, and a link to what explains it
+ * @param props.action the button that fills it, or a link to what explains it
  */
 export function Empty(props: {
   title: string;
@@ -89,18 +164,39 @@ export function Empty(props: {
 }): ReactNode {
   const { title, icon, action, children } = props;
   return (
-    <div className="flex max-w-2xl flex-col items-start gap-2 px-(--page-x) py-6">
-      {icon && <Tile icon={icon} tone="accent" />}
-      <h2 className="text-base font-semibold">{title}</h2>
-      <div className="w-full space-y-3 text-pretty text-muted empty:hidden">{children}</div>
-      {action && <div className="mt-1 flex flex-wrap items-center gap-2">{action}</div>}
+    <State icon={icon} tone="quiet" title={title} action={action}>
+      {children}
+    </State>
+  );
+}
+
+/** A page that shows one state and nothing else. */
+export function StatePage(props: {
+  title: string;
+  icon: LucideIcon;
+  action?: ReactNode;
+  children?: ReactNode;
+}): ReactNode {
+  const { title, icon, action, children } = props;
+  useEffect(() => {
+    document.title = `${title} · Letterhaus`;
+  }, [title]);
+  return (
+    <div className="pt-6">
+      <PageBody>
+        <div className="rounded-card border border-line bg-surface">
+          <State isPage icon={icon} tone="quiet" title={title} action={action}>
+            {children}
+          </State>
+        </div>
+      </PageBody>
     </div>
   );
 }
 
 export function Code({ text, what }: { text: string; what: string }): ReactNode {
   return (
-    <div className="relative rounded-md border border-line bg-sunken text-text">
+    <div className="relative rounded-md border border-line bg-sunken text-left text-text">
       <pre
         tabIndex={0}
         aria-label={what}

@@ -1,5 +1,15 @@
-/** Findings of the doctor by level, the worst first. Green findings are folded. The verdict above counts checks. */
-import { CircleCheck, CircleQuestionMark, CircleX, TriangleAlert } from 'lucide-react';
+/**
+ * Findings of the doctor by level, the worst first. Checks without a result or without a problem are folded, unless
+ * nothing is worse. The verdict above counts checks.
+ */
+import {
+  ChevronDown,
+  CircleCheck,
+  CircleQuestionMark,
+  CircleX,
+  TriangleAlert,
+  Wrench,
+} from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { DoctorFinding } from '../../../../sdk/src/api.ts';
 import {
@@ -13,10 +23,9 @@ type Level = DoctorFinding['level'];
 /** `names`: the sentence about other names, or null. */
 type Entry = DoctorFinding & { names: string | null };
 
-const LEVELS = [
+const PROBLEMS = [
   ['red', 'Stops or loses mail'],
   ['yellow', 'Hurts delivery, or soon will'],
-  ['unknown', 'No result'],
 ] as const satisfies readonly (readonly [Level, string])[];
 
 const ICONS = {
@@ -28,56 +37,111 @@ const ICONS = {
 
 export function Findings({ findings }: { findings: readonly DoctorFinding[] }): ReactNode {
   const of = (level: Level) => findings.filter((finding) => finding.level === level);
-  const right = of('green');
+  const isProblem = of('red').length + of('yellow').length > 0;
   return (
     <>
-      {LEVELS.map(([level, title]) => (
-        <LevelSection key={level} title={title} findings={of(level)} />
+      {PROBLEMS.map(([level, title]) => (
+        <Problems key={level} title={title} findings={of(level)} />
       ))}
-      {right.length > 0 && (
-        <details className="rounded-card border border-line bg-surface px-4 py-3">
-          <summary className="font-semibold">No problems ({right.length})</summary>
-          <ul className="mt-3 max-w-2xl space-y-2 text-sm">
-            {right.map((finding) => (
-              <li key={keyOf(finding)}>
-                <Headline finding={finding} />
-              </li>
-            ))}
-          </ul>
-        </details>
-      )}
+      <Folded level="unknown" title="No result" findings={of('unknown')} isOpen={!isProblem} />
+      <Folded level="green" title="No problems" findings={of('green')} isOpen={false} />
     </>
   );
 }
 
-function LevelSection(props: { title: string; findings: readonly DoctorFinding[] }): ReactNode {
+function Problems(props: { title: string; findings: readonly DoctorFinding[] }): ReactNode {
   const { title, findings } = props;
   if (findings.length === 0) return null;
-  const entries = withoutRepeats(findings);
   return (
     <Card title={title}>
-      <ul className="max-w-3xl space-y-5">
-        {entries.map((finding) => (
-          <li key={keyOf(finding)}>
-            <Headline finding={finding} />
-            <div className="mt-1 space-y-1 pl-6">
-              {finding.names !== null && <p className="break-words">{finding.names}</p>}
-              {finding.meaning !== null && (
-                <p className="text-muted">
-                  <WithCode text={finding.meaning} />
-                </p>
-              )}
-              {finding.remedy !== null && (
-                <p>
-                  <WithCode text={finding.remedy} />
-                </p>
-              )}
-              {finding.command !== null && <Code text={finding.command} what="command" />}
-            </div>
-          </li>
-        ))}
-      </ul>
+      <div className="-m-4">
+        <Entries findings={findings} />
+      </div>
     </Card>
+  );
+}
+
+function Folded(props: {
+  level: Level;
+  title: string;
+  findings: readonly DoctorFinding[];
+  isOpen: boolean;
+}): ReactNode {
+  const { level, title, findings, isOpen } = props;
+  const [Icon, colour] = ICONS[level];
+  if (findings.length === 0) return null;
+  return (
+    <details
+      open={isOpen}
+      className="group overflow-hidden rounded-card border border-line bg-surface [--page-x:1rem]"
+    >
+      <summary className="own-chevron flex min-h-12 items-center gap-2 px-(--page-x) py-2.5 hover:bg-hover">
+        <Icon size={16} aria-hidden className={`shrink-0 ${colour}`} />
+        <h2 className="font-semibold">{title}</h2>
+        <span className="grow text-sm text-muted tabular-nums">{findings.length}</span>
+        <ChevronDown
+          size={16}
+          aria-hidden
+          className="shrink-0 text-muted transition-transform group-open:rotate-180"
+        />
+      </summary>
+      <div className="border-t border-line">
+        <Entries findings={findings} />
+      </div>
+    </details>
+  );
+}
+
+function Entries({ findings }: { findings: readonly DoctorFinding[] }): ReactNode {
+  return (
+    <ul className="text-sm">
+      {withoutRepeats(findings).map((finding) => (
+        <li
+          key={keyOf(finding)}
+          className="grid gap-x-6 gap-y-1 border-line px-(--page-x) py-3.5 not-first:border-t lg:grid-cols-[15rem_minmax(0,1fr)]"
+        >
+          <Title finding={finding} />
+          <div className="min-w-0 max-w-[76ch] space-y-1 text-pretty max-lg:pl-6">
+            <p className="break-words">
+              <WithCode text={finding.found} />
+            </p>
+            {finding.names !== null && <p className="break-words">{finding.names}</p>}
+            {finding.meaning !== null && (
+              <p className="text-muted">
+                <WithCode text={finding.meaning} />
+              </p>
+            )}
+            {finding.remedy !== null && <Remedy text={finding.remedy} />}
+            {finding.command !== null && (
+              <div className="pt-1.5">
+                <Code text={finding.command} what="command" />
+              </div>
+            )}
+          </div>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Title({ finding: { level, title } }: { finding: DoctorFinding }): ReactNode {
+  const [Icon, colour] = ICONS[level];
+  return (
+    <h3 className="flex min-w-0 gap-2 font-medium break-words">
+      <Icon size={16} aria-label={level} className={`mt-px shrink-0 ${colour}`} />
+      <span className="min-w-0">{title}</span>
+    </h3>
+  );
+}
+
+function Remedy({ text }: { text: string }): ReactNode {
+  return (
+    <p className="flex gap-2 pt-0.5">
+      <Wrench size={14} aria-label="What to do" className="mt-0.75 shrink-0 text-accent" />
+      <span className="min-w-0 break-words">
+        <WithCode text={text} />
+      </span>
+    </p>
   );
 }
 
@@ -90,25 +154,21 @@ function withoutRepeats(findings: readonly DoctorFinding[]): Entry[] {
   }));
 }
 
-function Headline({ finding: { level, title, found } }: { finding: DoctorFinding }): ReactNode {
-  const [Icon, colour] = ICONS[level];
-  return (
-    <div className="flex gap-2">
-      <Icon size={16} aria-label={level} className={`mt-0.5 shrink-0 ${colour}`} />
-      <p className="min-w-0 break-words">
-        <span className="font-medium">{title}.</span> <WithCode text={found} />
-      </p>
-    </div>
-  );
-}
+/** Names in backticks, as the command line prints them, and variables. */
+const CODE = /`([^`]*)`|(\bLETTERHAUS_[A-Z0-9_]+(?:=\w+)?)/;
 
-/** Names in backticks, as the command line prints them, are set as code, and names of documents are links. */
+/** Sets them as code, and names of documents as links. */
 function WithCode({ text }: { text: string }): ReactNode {
-  return text
-    .split('`')
-    .map((part, index) =>
-      index % 2 === 0 ? <WithLinks key={index} text={part} /> : <code key={index}>{part}</code>,
-    );
+  // Of the two groups, the other one is undefined.
+  return text.split(CODE).map((part, index) =>
+    part === undefined ? null : index % 3 === 0 ? (
+      <WithLinks key={index} text={part} />
+    ) : (
+      <code key={index} className="font-mono break-words">
+        {part}
+      </code>
+    ),
+  );
 }
 
 /** "docs/backup.md" leads to the page of the handbook on this service. */

@@ -10,7 +10,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { ShareBar } from '../../ui/share-bar.tsx';
-import { Empty, Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
+import { Empty, PageSkeleton, Problem, sentenceOf } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { Findings } from './doctor-findings.tsx';
@@ -43,20 +43,24 @@ function Screen(): ReactNode {
   });
   const nodes = doctor.data?.nodes ?? [];
   const isChecked = nodes.some(({ finished_at: at }) => at !== null);
+  const isRunning = nodes.some(isBusy);
   return (
     <>
       <PageHead
         title="Doctor"
         about="Problems that stop or hurt mail on your machines, with remedies."
-        primary={
-          nodes.length > 0 && <RunButton isChecked={isChecked} isBusy={nodes.some(isBusy)} />
-        }
+        primary={(isChecked || isRunning) && <RunButton isChecked={isChecked} isBusy={isRunning} />}
       />
-      {(doctor.isPending || doctor.data?.nodes.length === 0) && <RowsSkeleton />}
+      {(doctor.isPending || doctor.data?.nodes.length === 0) && <PageSkeleton />}
       {doctor.isError && <Problem error={doctor.error} retry={() => void doctor.refetch()} />}
       <PageBody>
         {nodes.map((node) => (
-          <NodeReport key={node.id} node={node} isOnly={nodes.length === 1} />
+          <NodeReport
+            key={node.id}
+            node={node}
+            isOnly={nodes.length === 1}
+            action={!isChecked && !isRunning && <RunButton isChecked={false} isBusy={false} />}
+          />
         ))}
       </PageBody>
     </>
@@ -94,7 +98,9 @@ function RunButton({ isChecked, isBusy: isRunning }: { isChecked: boolean; isBus
   );
 }
 
-function NodeReport({ node, isOnly }: { node: Node; isOnly: boolean }): ReactNode {
+/** @param props.action runs the doctor, on a node that has no report while the page has no other button for it */
+function NodeReport(props: { node: Node; isOnly: boolean; action: ReactNode }): ReactNode {
+  const { node, isOnly, action } = props;
   const { host, finished_at: finishedAt, checks, findings } = node;
   return (
     <section aria-label={host} className="grid grid-cols-1 gap-6">
@@ -104,10 +110,10 @@ function NodeReport({ node, isOnly }: { node: Node; isOnly: boolean }): ReactNod
       {finishedAt === null && !isBusy(node) && (
         <Card
           wide={
-            <Empty title="The doctor has not run yet" icon={Stethoscope}>
+            <Empty title="The doctor has not run yet" icon={Stethoscope} action={action}>
               <p>
                 It checks network, DNS, machine, database, ports, backups and sending domains. It
-                changes nothing and sends no mail. Once a live domain is verified, it runs daily.
+                changes nothing and sends no mail.
               </p>
             </Empty>
           }
@@ -119,46 +125,64 @@ function NodeReport({ node, isOnly }: { node: Node; isOnly: boolean }): ReactNod
 }
 
 const VERDICTS = [
-  ['red', 'bad', CircleX, 'Something stops or loses mail'],
-  ['yellow', 'wait', TriangleAlert, 'Something hurts delivery, or soon will'],
-  ['unknown', 'quiet', CircleQuestionMark, 'Some checks had no result'],
-  ['green', 'good', CircleCheck, 'No problems found'],
+  ['red', 'bad', CircleX, 'Something stops or loses mail', 'stop mail'],
+  ['yellow', 'wait', TriangleAlert, 'Something hurts delivery, or soon will', 'hurt delivery'],
+  ['unknown', 'quiet', CircleQuestionMark, 'Some checks had no result', 'no result'],
+  ['green', 'good', CircleCheck, 'No problems found', 'no problems'],
 ] as const;
 
 function DoctorVerdict(props: { checks: Node['checks']; finishedAt: string }): ReactNode {
   const { checks, finishedAt } = props;
   const verdict = VERDICTS.find(([level]) => checks[level] > 0) ?? VERDICTS[3];
   const [, tone, icon, title] = verdict;
+  const parts = VERDICTS.map(([level, toneOf, Icon, , word]) => ({
+    tone: toneOf,
+    value: checks[level],
+    label: word,
+    Icon,
+  }));
   return (
     <Verdict tone={tone} icon={icon} title={title}>
-      <p>
-        Checked <Time at={finishedAt} />: {checks.red} red, {checks.yellow} yellow, {checks.unknown}{' '}
-        unknown, {checks.green} green
-      </p>
-      <ShareBar
-        size="big"
-        parts={[
-          { tone: 'bad', value: checks.red, label: 'red' },
-          { tone: 'wait', value: checks.yellow, label: 'yellow' },
-          { tone: 'quiet', value: checks.unknown, label: 'unknown' },
-          { tone: 'good', value: checks.green, label: 'green' },
-        ]}
-      />
+      <div className="space-y-2.5 pt-1.5">
+        <ShareBar size="big" parts={parts} />
+        <ul aria-label="Checks" className="flex flex-wrap gap-x-5 gap-y-1 text-sm">
+          {parts
+            .filter(({ value }) => value > 0)
+            .map(({ tone: colour, value, label, Icon }) => (
+              <li key={label} data-tone={colour} className="inline-flex items-center gap-1.5">
+                <Icon size={14} aria-hidden className="shrink-0 text-(--tone)" />
+                <span>
+                  <span className="font-medium tabular-nums">{value}</span> {label}
+                </span>
+              </li>
+            ))}
+          <li className="text-muted sm:ml-auto">
+            Checked <Time at={finishedAt} />
+          </li>
+        </ul>
+      </div>
     </Verdict>
   );
 }
 
 function Progress({ node: { running } }: { node: Node }): ReactNode {
-  if (running === null) return <p className="text-sm text-muted">The run begins in a moment.</p>;
-  const { checks_ended: ended, checks_total: total } = running;
+  const { checks_ended: ended, checks_total: total } = running ?? {
+    checks_ended: 0,
+    checks_total: 1,
+  };
   return (
-    <div className="flex items-center gap-2 text-sm text-muted">
-      <div aria-hidden className="h-1.5 w-32 overflow-hidden rounded-full bg-hover">
-        <div className="h-full bg-accent" style={{ width: `${(100 * ended) / total}%` }} />
+    <Verdict tone="open" icon={Stethoscope} title="The doctor is running">
+      <div aria-hidden className="my-1.5 h-1.5 overflow-hidden rounded-full bg-hover">
+        <div
+          className="h-full rounded-full bg-accent"
+          style={{ width: `${(100 * ended) / total}%` }}
+        />
       </div>
       <p>
-        {ended} of {total} checks have ended
+        {running === null
+          ? 'The first checks begin in a moment.'
+          : `${ended} of ${total} checks have ended`}
       </p>
-    </div>
+    </Verdict>
   );
 }

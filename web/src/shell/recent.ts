@@ -1,0 +1,102 @@
+/**
+ * The objects that the member opened last in this tab, in one project and environment. The palette offers them. The
+ * list ends with the tab or with signing out, because its names may be addresses of recipients.
+ */
+import { useQuery } from '@tanstack/react-query';
+import { useMatches } from '@tanstack/react-router';
+import { useEffect } from 'react';
+import { ApiError } from '../api/client.ts';
+import { useApi } from '../api/scope.ts';
+import { sessionQuery } from '../api/session.ts';
+
+const ROUTES = {
+  email: '/$project/$environment/emails/$id',
+  recipient: '/$project/$environment/recipients/$address',
+  domain: '/$project/$environment/domains/$id',
+  template: '/$project/$environment/templates/$id',
+  webhook: '/$project/$environment/webhooks/$id',
+} as const;
+export type RecentKind = keyof typeof ROUTES;
+
+/** A recipient has its address as id and as name. */
+export type Recent = { kind: RecentKind; id: string; name: string };
+
+const KINDS = Object.keys(ROUTES) as RecentKind[];
+const PREFIX = 'letterhaus-recent ';
+const KEPT_MAX = 5;
+const NOT_FOUND = 404;
+
+/** Remembers each object that the member opens, once its name is read. Forgets one that is gone. */
+export function useRemembering(): void {
+  const key = useKey();
+  const shown = useShown();
+  const { name, isGone } = useName(shown);
+  const { kind, id } = shown ?? {};
+  useEffect(() => {
+    if (key === null || kind === undefined || id === undefined) return;
+    if (name === undefined && !isGone) return;
+    const others = read(key).filter((one) => one.kind !== kind || one.id !== id);
+    const all = name === undefined || isGone ? others : [{ kind, id, name }, ...others];
+    sessionStorage.setItem(key, JSON.stringify(all.slice(0, KEPT_MAX)));
+  }, [key, kind, id, name, isGone]);
+}
+
+/** Returns the objects that were opened last, without the one that is open. */
+export function useRecent(): Recent[] {
+  const key = useKey();
+  const shown = useShown();
+  if (key === null) return [];
+  return read(key).filter(({ kind, id }) => kind !== shown?.kind || id !== shown.id);
+}
+
+export function forgetRecent(): void {
+  for (const key of Object.keys(sessionStorage)) {
+    if (key.startsWith(PREFIX)) sessionStorage.removeItem(key);
+  }
+}
+
+/** Another member who signs in here gets a list of their own. */
+function useKey(): string | null {
+  const { scope } = useApi();
+  const { data: session } = useQuery(sessionQuery);
+  return session ? `${PREFIX}${session.member.id} ${scope.project} ${scope.environment}` : null;
+}
+
+function read(key: string): Recent[] {
+  return JSON.parse(sessionStorage.getItem(key) ?? '[]') as Recent[];
+}
+
+/** Returns the object whose page is open. */
+function useShown(): Pick<Recent, 'kind' | 'id'> | null {
+  const match = useMatches().at(-1);
+  const kind = KINDS.find((one) => ROUTES[one] === match?.fullPath);
+  const { id, address } = (match?.params ?? {}) as { id?: string; address?: string };
+  const shownId = kind === 'recipient' ? address : id;
+  return kind === undefined || shownId === undefined ? null : { kind, id: shownId };
+}
+
+/** Returns the name of the object as its page has read it. */
+function useName(shown: Pick<Recent, 'kind' | 'id'> | null) {
+  const { query } = useApi();
+  const pathOf = (kind: RecentKind) => ({
+    path: { id: shown?.kind === kind ? shown.id : '' },
+  });
+  const address = shown?.kind === 'recipient' ? shown.id : '';
+  // The page reads, this only takes part.
+  const read = { enabled: false } as const;
+  const email = useQuery({ ...query('getEmail', pathOf('email')), ...read });
+  const recipient = useQuery({ ...query('getRecipient', { path: { address } }), ...read });
+  const domain = useQuery({ ...query('getDomain', pathOf('domain')), ...read });
+  const template = useQuery({ ...query('getTemplate', pathOf('template')), ...read });
+  const webhook = useQuery({ ...query('getWebhook', pathOf('webhook')), ...read });
+  const errors = [email, recipient, domain, template, webhook].map(({ error }) => error);
+  return {
+    name:
+      (email.data && (email.data.subject || '(no subject)')) ??
+      recipient.data?.address ??
+      domain.data?.name ??
+      template.data?.name ??
+      webhook.data?.url,
+    isGone: errors.some((error) => error instanceof ApiError && error.status === NOT_FOUND),
+  };
+}
