@@ -96,7 +96,8 @@ test('the audit log names people and objects, is filtered, and is saved as a fil
   await eventually(async () => assert.equal(await rows.count(), 2));
   await assertGoodInAllThemes(page);
   const saved = page.waitForEvent('download');
-  await page.getByRole('button', { name: 'CSV' }).click();
+  await page.getByRole('button', { name: 'Export' }).click();
+  await page.getByRole('menuitem', { name: 'CSV' }).click();
   const csv = await readFile(await (await saved).path(), 'utf8');
   assert.match(csv, /^id,created_at,action,object,/);
   assert.match(csv, /deleteDomain,domain,[\w-]+,gone\.test,member/);
@@ -116,18 +117,18 @@ test('several suppressions are removed at once, and taken back together', async 
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf('suppressions'));
-  await page.getByLabel('Choose ann@many.test').check();
-  await page.getByLabel('Choose bob@many.test').check();
-  await page.getByText('2 chosen').waitFor();
+  await page.getByLabel('Select ann@many.test').check();
+  await page.getByLabel('Select bob@many.test').check();
+  await page.getByText('2 selected').waitFor();
   await assertGoodInAllThemes(page);
-  await page.getByRole('button', { name: 'Remove the chosen' }).click();
+  await page.getByRole('button', { name: 'Remove 2' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Remove 2' }).click();
   await page.getByText('2 addresses can receive emails again.').waitFor();
   const left = async () =>
     (await owner.get('/v1/suppressions')).body.data.map((one: { address: string }) => one.address);
   assert.deepEqual(await left(), ['cy@many.test']);
   await page.getByRole('button', { name: 'Undo' }).click();
-  await page.getByLabel('Choose bob@many.test').waitFor();
+  await page.getByLabel('Select bob@many.test').waitFor();
   await eventually(async () => assert.equal((await left()).length, 3));
 });
 
@@ -153,9 +154,9 @@ test('a key is created with an expiry and rotated, and several are revoked at on
   await dialog.getByRole('button', { name: 'Rotate' }).click();
   await dialog.getByText(/^lh_test_/).waitFor();
   await page.keyboard.press('Escape');
-  await page.getByLabel('Choose Old shop').first().check();
-  await page.getByLabel('Choose Old blog').check();
-  await page.getByRole('button', { name: 'Revoke the chosen' }).click();
+  await page.getByLabel('Select Old shop').first().check();
+  await page.getByLabel('Select Old blog').check();
+  await page.getByRole('button', { name: 'Revoke 2' }).click();
   await dialog.getByText('Revoke 2 keys?').waitFor();
   await dialog.getByRole('button', { name: 'Revoke' }).click();
   await eventually(async () => assert.equal(await row('Old blog').count(), 0));

@@ -295,7 +295,7 @@ async function delayed(page: Page, address: RegExp) {
   return { asked: asked.promise, answer: () => answered.resolve() };
 }
 
-test('scheduled emails are canceled together: some that are chosen, then all matches, with their number', async () => {
+test('scheduled emails are canceled together: some that are selected, then all matches, with their number', async () => {
   const scheduled_at = new Date(Date.now() + 86_400_000).toISOString();
   const to = (name: string) => `${name}+series@simulator.test`;
   for (const name of ['one', 'two', 'three']) {
@@ -304,8 +304,8 @@ test('scheduled emails are canceled together: some that are chosen, then all mat
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${HOME}/emails?q=to:%2Bseries+status:scheduled`);
-  await page.getByRole('checkbox', { name: `Choose ${to('one')}` }).check();
-  await page.getByRole('group', { name: 'Chosen rows' }).getByText('1 chosen').waitFor();
+  await page.getByRole('checkbox', { name: `Select ${to('one')}` }).check();
+  await page.getByRole('group', { name: 'Selection' }).getByText('1 selected').waitFor();
   await assertGoodInAllThemes(page);
   await page.getByRole('button', { name: 'Cancel 1…' }).click();
   const dialog = page.getByRole('dialog', { name: 'Cancel 1 scheduled email?' });

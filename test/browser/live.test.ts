@@ -68,7 +68,7 @@ async function subjectsIn(page: Page): Promise<string[]> {
     for (let top = 0; top < list.offsetHeight; top += 300) {
       frame.scrollTop = top;
       await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-      for (const row of list.querySelectorAll('a')) found.set(row.href, row.firstElementChild.children[2].textContent);
+      for (const row of list.querySelectorAll('a')) found.set(row.href, row.firstElementChild.children[1].textContent);
     }
     return [...found.values()];
   })()`);
@@ -200,7 +200,10 @@ test('two clicks from the overview lead to why a webhook fails, and its deliveri
   await page.getByLabel('Response').selectOption('5xx: server error');
   await rows.getByText('delivered@simulator.test').first().waitFor();
   receiver.behaviour = 200;
-  await rows.getByRole('checkbox').first().check();
+  await rows
+    .getByRole('checkbox', { name: /^Select email/ })
+    .first()
+    .check();
   await page.getByRole('button', { name: 'Select all 2' }).click();
   await assertGoodInAllThemes(page);
   await page.getByRole('button', { name: 'Replay 2' }).click();

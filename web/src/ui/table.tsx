@@ -15,6 +15,10 @@ export type Column<Row> = {
   isPlain?: true;
   /** As wide as its content, under a title that only screen readers have. */
   isNarrow?: true;
+  /** Takes the width that the other columns leave, and cuts what is longer. */
+  isRest?: true;
+  /** Replaces the title in the head, like a box that chooses all rows. */
+  head?: ReactNode;
   /** For example when the role permits none of its actions. */
   isHidden?: boolean;
 };
@@ -24,7 +28,7 @@ type Props<Row> = {
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   keyOf: (row: Row) => string;
-  /** All columns have one width, so that those of tables below each other are in line. */
+  /** The columns have fixed widths, so that those of tables below each other are in line. */
   isEven?: true;
   /** Marks a row. */
   isChosen?: (row: Row) => boolean;
@@ -36,16 +40,34 @@ const ROW =
 const CELL =
   'text-pretty px-3 py-2 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden';
 const IN_FIRST_LINE = 'max-md:shrink-0';
+/** Beside the first line of a name that has several. */
+const STATE = `${IN_FIRST_LINE} max-md:self-baseline`;
 /** Lines below a name are lighter than the name. */
-const NAME = 'max-md:min-w-0 max-md:flex-1 max-md:font-medium max-md:[&_.text-muted]:font-normal';
+const NAME =
+  'max-md:min-w-0 max-md:flex-1 max-md:self-baseline max-md:font-medium max-md:[&_.text-muted]:font-normal';
 /** Shows the title before the value where the table has no column heads. */
 const BELOW =
   'max-md:order-2 max-md:min-w-0 max-md:self-baseline max-md:text-muted max-md:data-title:before:mr-1.5 max-md:data-title:before:text-xs max-md:data-title:before:content-[attr(data-title)]';
 
-function lookOf<Row>({ title, isWide, isNumber, isNarrow, isState }: Column<Row>, index: number) {
-  const place = index === 0 ? NAME : isState || isNarrow || title === '' ? IN_FIRST_LINE : BELOW;
+/** @param index from the column of names, which is 0 */
+function lookOf<Row>(column: Column<Row>, index: number, isEven = false): string {
+  const { title, isWide, isNumber, isNarrow, isState, isRest } = column;
+  const place =
+    index === 0 ? NAME : isState ? STATE : isNarrow || title === '' ? IN_FIRST_LINE : BELOW;
   const align = isNumber ? 'md:text-right tabular-nums' : 'text-left';
-  return `${CELL} ${place} ${align} ${isNarrow ? 'w-8' : ''} ${isWide ? 'max-md:hidden' : ''}`;
+  const width = isNarrow
+    ? 'w-8'
+    : isRest
+      ? 'md:w-full md:max-w-0'
+      : isEven
+        ? evenly(column, index)
+        : '';
+  return `${CELL} ${place} ${align} ${width} ${isWide ? 'max-md:hidden' : ''}`;
+}
+
+function evenly<Row>({ title }: Column<Row>, index: number): string {
+  if (index === 0) return 'md:w-[32%]';
+  return title === '' ? 'md:w-32' : '';
 }
 
 /** Stands for a value that a row does not have. A phone has no columns, so nothing is missing there. */
@@ -76,13 +98,14 @@ export function Table<Row>(props: Props<Row>): ReactNode {
                 key={column.title}
                 role="columnheader"
                 scope="col"
-                className={`${lookOf(column, index - named)} h-8.5! font-medium whitespace-nowrap`}
+                className={`${lookOf(column, index - named, isEven)} h-8.5! font-medium whitespace-nowrap`}
               >
-                {column.title === '' || column.isNarrow ? (
-                  <span className="sr-only">{column.title || 'Actions'}</span>
-                ) : (
-                  column.title
-                )}
+                {column.head ??
+                  (column.title === '' || column.isNarrow ? (
+                    <span className="sr-only">{column.title || 'Actions'}</span>
+                  ) : (
+                    column.title
+                  ))}
               </th>
             ))}
           </tr>
@@ -100,7 +123,7 @@ export function Table<Row>(props: Props<Row>): ReactNode {
                   key={column.title}
                   role="cell"
                   data-title={column.isPlain ? undefined : column.title}
-                  className={lookOf(column, index - named)}
+                  className={lookOf(column, index - named, isEven)}
                 >
                   {column.cell(row)}
                 </td>

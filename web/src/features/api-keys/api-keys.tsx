@@ -122,7 +122,7 @@ function KeyTable(props: {
     <>
       {selection.bar(
         <Button size="small" look="danger" onClick={() => onRevoke(selection.chosen)}>
-          Revoke the chosen
+          Revoke {selection.chosen.length}
         </Button>,
       )}
       <ListTable

@@ -21,6 +21,7 @@ import { absoluteTime, inWords } from '../../lib/time.ts';
 import { Time } from '../../ui/time.tsx';
 import { timesOf } from './log-days.ts';
 import { DayFilter, Filters, MemberFilter } from './log-filters.tsx';
+import { refusalInWords } from './refusal-words.ts';
 
 const STATUSES = [
   ['', 'Any status'],
@@ -58,6 +59,7 @@ function Entries(): ReactNode {
     void navigate({ to: '.', params: true, search: Object.fromEntries(all) });
   };
   const isFiltered = FILTERS.some((name) => filter[name] !== undefined);
+  const clear = (): void => void navigate({ to: '.', params: true, search: {} });
   return (
     <>
       <PageHead
@@ -65,7 +67,7 @@ function Entries(): ReactNode {
         about="Failed requests and all changes of the last 7 days. Sending and reading are listed only when they fail."
       />
       <PageBody>
-        <Filters>
+        <Filters onClear={isFiltered ? clear : null}>
           <InlineSelect
             label="Status"
             options={STATUSES}
@@ -85,14 +87,6 @@ function Entries(): ReactNode {
             />
           </Allowed>
           <DayFilter days={filter} onChoose={show} />
-          {isFiltered && (
-            <Button
-              look="quiet"
-              onClick={() => void navigate({ to: '.', params: true, search: {} })}
-            >
-              Clear filters
-            </Button>
-          )}
         </Filters>
         {filter.key_id !== undefined && (
           <p className="flex flex-wrap items-center gap-2 text-sm">
@@ -129,6 +123,7 @@ function RequestTable(props: {
         { title: 'Status', isState: true, cell: ({ status }) => <StatusOf status={status} /> },
         {
           title: 'Request',
+          isRest: true,
           cell: (one) => <What request={one} onOpen={() => show({ id: one.id })} />,
         },
         {
@@ -151,21 +146,28 @@ function RequestTable(props: {
   );
 }
 
+/** The reason of a refusal stands beside the request, and below it on a phone. */
 function What(props: { request: ApiRequest; onOpen: () => void }): ReactNode {
   const { method, path, error } = props.request;
   return (
-    <>
+    <span className="flex min-w-0 items-baseline gap-x-4 gap-y-0.5 max-md:flex-wrap">
       <button
         type="button"
-        className="cell-link text-left font-mono text-xs break-all"
+        title={`${method} ${path}`}
+        className={`cell-link text-left font-mono text-xs font-medium max-md:break-all md:shrink-0 md:truncate ${error ? 'md:max-w-3/5' : 'md:max-w-full'}`}
         onClick={props.onOpen}
       >
         {method} {path}
       </button>
       {error && (
-        <span className="block text-xs font-normal break-words text-muted">{error.message}</span>
+        <span
+          className="min-w-0 font-normal break-words text-muted max-md:basis-full max-md:text-xs md:truncate"
+          title={error.message}
+        >
+          {refusalInWords(error.message)}
+        </span>
       )}
-    </>
+    </span>
   );
 }
 
@@ -178,7 +180,8 @@ function Actor(props: {
   return (
     <button
       type="button"
-      className="text-left break-words hover:underline"
+      className="cell-link text-left break-words md:max-w-56 md:truncate"
+      title={name ?? id}
       onClick={() =>
         props.onChoose(
           type === 'member' ? { member_id: id, key_id: '' } : { key_id: id, member_id: '' },
@@ -253,7 +256,7 @@ function Loaded({ request }: { request: ApiRequestDetail }): ReactNode {
       </p>
       {error && (
         <p className="break-words text-bad">
-          {error.message} <span className="text-muted">({error.code})</span>
+          {refusalInWords(error.message)} <span className="text-muted">({error.code})</span>
         </p>
       )}
       <dl className="space-y-1 text-sm">

@@ -3,18 +3,18 @@
  */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { Download, ScrollText } from 'lucide-react';
+import { ScrollText } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { AuditEvent, Project } from '../../../../sdk/src/api.ts';
 import { useList } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
-import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { type ExportFormat, ExportMenu } from '../../ui/export-menu.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { InlineSelect } from '../../ui/select.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
-import { ListTable } from '../../ui/table.tsx';
+import { Dash, ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { AUDIT_OBJECTS } from '../../../../src/core/audit/audit-objects.ts';
 import { type AuditQuery, saveAuditLog } from './audit-export.ts';
@@ -68,15 +68,21 @@ function Entries(): ReactNode {
               keyOf={({ id }) => id}
               columns={[
                 { title: 'Who', cell: (event) => <Who event={event} /> },
+                { title: 'What', isPlain: true, cell: (event) => <What event={event} /> },
                 {
-                  title: 'What',
+                  title: 'Project',
                   isPlain: true,
-                  cell: (event) => <What event={event} projects={projects} />,
+                  cell: (event) => <Place event={event} projects={projects} />,
                 },
                 {
                   title: 'From',
                   isWide: true,
-                  cell: ({ network }) => <span className="font-mono text-xs">{network}</span>,
+                  cell: ({ network }) =>
+                    network === null ? (
+                      <Dash />
+                    ) : (
+                      <span className="font-mono text-xs">{network}</span>
+                    ),
                 },
                 {
                   title: 'When',
@@ -98,26 +104,33 @@ function Entries(): ReactNode {
   );
 }
 
+/** The address stands beside the name where there is room. */
 function Who({ event }: { event: AuditEvent }): ReactNode {
   const { name, detail } = actorWords(event);
   return (
-    <span className="block max-w-56 break-words">
-      {name}
-      {detail !== null && <span className="block text-xs text-muted">{detail}</span>}
+    <span className="flex flex-wrap items-baseline gap-x-2" title={detail ?? undefined}>
+      <span className="[overflow-wrap:anywhere]">{name}</span>
+      {detail !== null && (
+        <span className="text-xs [overflow-wrap:anywhere] text-muted max-md:hidden">{detail}</span>
+      )}
     </span>
   );
 }
 
-function What(props: { event: AuditEvent; projects: readonly Project[] }): ReactNode {
-  const { action, project_id: projectId, environment } = props.event;
-  const project = props.projects.find(({ id }) => id === projectId)?.name;
-  const place = [project, environment].filter((one) => one != null).join(', ');
+function What({ event }: { event: AuditEvent }): ReactNode {
   return (
     <div className="min-w-0 [overflow-wrap:anywhere]">
-      <span>{actionWords(action)}</span> <Target event={props.event} />
-      {place !== '' && <span className="block text-xs text-muted">{place}</span>}
+      <span>{actionWords(event.action)}</span> <Target event={event} />
     </div>
   );
+}
+
+/** "Shop, test"; nothing for a change of the organization. */
+function Place(props: { event: AuditEvent; projects: readonly Project[] }): ReactNode {
+  const { project_id: projectId, environment } = props.event;
+  const project = props.projects.find(({ id }) => id === projectId)?.name;
+  const place = [project, environment].filter((one) => one != null).join(', ');
+  return place === '' ? <Dash /> : <span className="text-muted">{place}</span>;
 }
 
 /** The name of the object, as a link while it can be opened. */
@@ -128,7 +141,7 @@ function Target({ event }: { event: AuditEvent }): ReactNode {
   const isGone = /^(delete|revoke|remove)/.test(action);
   if (id !== null && project !== null && environment !== null && !isGone) {
     const params = { project, environment, id };
-    const look = { params, className: 'font-medium hover:underline' };
+    const look = { params, className: 'cell-link font-medium' };
     if (type === 'domain')
       return (
         <Link to="/$project/$environment/domains/$id" {...look}>
@@ -168,8 +181,9 @@ function AuditFilters(props: { search: Search; isFiltered: boolean }): ReactNode
     void navigate({ to: '.', params: true, search: Object.fromEntries(all) });
   };
   const object = asObject(search.object);
+  const clear = (): void => void navigate({ to: '.', params: true, search: {} });
   return (
-    <Filters>
+    <Filters onClear={isFiltered ? clear : null}>
       <InlineSelect
         label="Object"
         value={object ?? ''}
@@ -193,11 +207,6 @@ function AuditFilters(props: { search: Search; isFiltered: boolean }): ReactNode
       <MemberFilter actor={search.actor} onChoose={(actor) => show({ actor })} />
       <DayFilter days={search} onChoose={show} />
       {search.target !== undefined && <TargetFilter target={search.target} />}
-      {isFiltered && (
-        <Button look="quiet" onClick={() => void navigate({ to: '.', params: true, search: {} })}>
-          Clear filters
-        </Button>
-      )}
     </Filters>
   );
 }
@@ -206,7 +215,7 @@ function TargetFilter({ target }: { target: string }): ReactNode {
   const query = { target_id: target, limit: 1 };
   const [entry] = useQuery(useApi().query('listAuditEvents', { query })).data?.data ?? [];
   return (
-    <span className="text-sm text-muted max-sm:col-span-2">
+    <span className="text-sm text-muted">
       Only{' '}
       {entry?.target_name == null ? (
         <span className="font-mono text-xs break-all">{target}</span>
@@ -229,7 +238,7 @@ function Save({ query }: { query: AuditQuery }): ReactNode {
     isRunning: false,
     text: '',
   });
-  const save = async (format: 'csv' | 'json'): Promise<void> => {
+  const save = async (format: ExportFormat): Promise<void> => {
     setState({ isRunning: true, text: '' });
     try {
       const { rows, isCut } = await saveAuditLog(api, query, format);
@@ -243,12 +252,7 @@ function Save({ query }: { query: AuditQuery }): ReactNode {
       <span role="status" className="text-sm text-muted empty:hidden">
         {state.text}
       </span>
-      {(['csv', 'json'] as const).map((format) => (
-        <Button key={format} disabled={state.isRunning} onClick={() => void save(format)}>
-          <Download size={14} aria-hidden />
-          {format.toUpperCase()}
-        </Button>
-      ))}
+      <ExportMenu isDisabled={state.isRunning} onChoose={(format) => void save(format)} />
     </>
   );
 }

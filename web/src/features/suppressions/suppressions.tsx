@@ -1,10 +1,9 @@
 /** The suppression list: search, add, remove, import and export. */
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { Ban, Download, Plus, Search, SearchX, Upload } from 'lucide-react';
+import { Ban, Plus, SearchX, Upload } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Suppression, SuppressionImport } from '../../../../sdk/src/api.ts';
-import { call, respond } from '../../api/client.ts';
-import { saveResponse } from '../../api/download.ts';
+import { call } from '../../api/client.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
@@ -13,16 +12,18 @@ import { forEachChosen, useSelection } from '../../ui/bulk.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, INPUT, textOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { FileField } from '../../ui/file-field.tsx';
+import { Find } from '../../ui/find.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { RecipientLink } from '../../ui/recipient-link.tsx';
-import { Empty, sentenceOf } from '../../ui/states.tsx';
+import { Empty } from '../../ui/states.tsx';
 import { SuppressionRemoval } from '../../ui/suppression-removal.tsx';
 import { SuppressionMark } from '../../ui/suppression-mark.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
+import { SuppressionExport } from './suppression-export.tsx';
 
 const ROUTE = '/$project/$environment/suppressions';
 
@@ -63,7 +64,7 @@ export function SuppressionsScreen(): ReactNode {
         <Card
           wide={
             <>
-              <Find key={address} address={address ?? ''} />
+              <FindAddress address={address ?? ''} />
               <SuppressionTable {...{ address, list, selection }} onOpen={setOpen} />
             </>
           }
@@ -78,7 +79,7 @@ export function SuppressionsScreen(): ReactNode {
       <Dialog
         isOpen={open?.kind === 'remove_many'}
         onClose={close}
-        title="Remove the chosen addresses?"
+        title={`Remove ${selection.chosen.length} addresses?`}
       >
         <RemoveManyForm
           rows={selection.chosen}
@@ -120,7 +121,7 @@ function SuppressionsHead({ onOpen }: { onOpen: OnOpen }): ReactNode {
       }
     >
       <Allowed to="exportSuppressions">
-        <ExportButton />
+        <SuppressionExport />
       </Allowed>
     </PageHead>
   );
@@ -138,7 +139,7 @@ function SuppressionTable(props: {
     <>
       {selection.bar(
         <Button size="small" onClick={() => onOpen({ kind: 'remove_many' })}>
-          Remove the chosen
+          Remove {selection.chosen.length}
         </Button>,
       )}
       <ListTable
@@ -152,7 +153,7 @@ function SuppressionTable(props: {
             cell: (row) => <RecipientLink address={row.address} />,
           },
           { title: 'Reason', isPlain: true, cell: (row) => <ReasonMark row={row} /> },
-          { title: 'Since', cell: ({ created_at: at }) => <Time at={at} /> },
+          { title: 'Since', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
           {
             title: '',
             isNumber: true,
@@ -160,6 +161,8 @@ function SuppressionTable(props: {
             cell: (row) => (
               <Button
                 size="small"
+                look="quiet"
+                className="-mr-2.25"
                 aria-label={`Remove ${row.address}`}
                 onClick={() => onOpen({ kind: 'remove', row })}
               >
@@ -213,7 +216,7 @@ function RemoveManyForm(props: { rows: readonly Suppression[]; onDone: () => voi
             harms your reputation.
           </p>
           <ul
-            aria-label="Chosen"
+            aria-label="Selected addresses"
             tabIndex={0}
             className="max-h-40 overflow-auto rounded-md border border-line p-2"
           >
@@ -229,32 +232,18 @@ function RemoveManyForm(props: { rows: readonly Suppression[]; onDone: () => voi
   );
 }
 
-function Find({ address }: { address: string }): ReactNode {
+/** The address of the page has the address that is searched. */
+function FindAddress({ address }: { address: string }): ReactNode {
   const navigate = useNavigate();
   return (
-    <form
-      role="search"
-      className="relative border-b border-line px-(--page-x) py-2"
-      onSubmit={(event) => {
-        event.preventDefault();
-        const wanted = textOf(new FormData(event.currentTarget), 'find').trim();
+    <Find
+      label="Find an address"
+      q={address}
+      onFind={(text) => {
+        const wanted = text.trim();
         void navigate({ to: '.', params: true, search: wanted ? { address: wanted } : {} });
       }}
-    >
-      <Search
-        size={14}
-        aria-hidden
-        className="absolute top-4.25 left-[calc(var(--page-x)+0.625rem)] text-muted"
-      />
-      <input
-        name="find"
-        type="search"
-        aria-label="Find an address"
-        placeholder="Find an address"
-        defaultValue={address}
-        className={`${INPUT} pl-8`}
-      />
-    </form>
+    />
   );
 }
 
@@ -355,36 +344,6 @@ function Report({ result }: { result: SuppressionImport }): ReactNode {
           {rejected > errors.length && <li className="text-muted">and more</li>}
         </ul>
       )}
-    </>
-  );
-}
-
-function ExportButton(): ReactNode {
-  const { scope } = useApi();
-  const [{ isRunning, failure }, setState] = useState<{
-    isRunning: boolean;
-    failure: string | null;
-  }>({ isRunning: false, failure: null });
-  const save = async (): Promise<void> => {
-    setState({ isRunning: true, failure: null });
-    try {
-      await saveResponse(await respond('exportSuppressions', { scope }), 'suppressions.csv');
-      setState({ isRunning: false, failure: null });
-    } catch (error) {
-      setState({ isRunning: false, failure: sentenceOf(error) });
-    }
-  };
-  return (
-    <>
-      {failure !== null && (
-        <p role="alert" className="text-sm text-bad">
-          {failure}
-        </p>
-      )}
-      <Button disabled={isRunning} onClick={() => void save()}>
-        <Download size={14} aria-hidden />
-        Export
-      </Button>
     </>
   );
 }

@@ -10,6 +10,7 @@ import { useEvents } from '../../api/live.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { useMay } from '../../ui/allowed.tsx';
+import { SelectionBar } from '../../ui/bulk.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
@@ -161,42 +162,29 @@ function Selection(props: {
     onChange(new Set());
     await reload('getWebhook', path);
   };
-  if (selected.size === 0) {
-    return (
+  const shown = rows.slice(0, SELECTED_MAX);
+  return (
+    <>
       <p role="status" className="px-(--page-x) pb-2 text-sm text-muted empty:hidden">
-        {replayed !== null &&
+        {selected.size === 0 &&
+          replayed !== null &&
           `${replayed} ${replayed === 1 ? 'delivery is' : 'deliveries are'} queued.`}
       </p>
-    );
-  }
-  return (
-    <div
-      role="group"
-      aria-label="Selection"
-      className="flex flex-wrap items-center gap-2 bg-accent-tint px-(--page-x) py-1.5 text-sm"
-    >
-      <b>{selected.size} selected</b>
-      <Button size="small" look="primary" disabled={isRunning} onClick={() => run(replay)}>
-        Replay {selected.size}
-      </Button>
-      <Button size="small" look="quiet" onClick={() => onChange(new Set())}>
-        Clear
-      </Button>
-      {failure !== null && (
-        <span role="alert" className="text-bad">
-          {failure}
-        </span>
-      )}
-      {selected.size < Math.min(rows.length, SELECTED_MAX) && (
-        <Button
-          size="small"
-          look="quiet"
-          className="ml-auto"
-          onClick={() => onChange(new Set(rows.slice(0, SELECTED_MAX).map(({ id }) => id)))}
-        >
-          Select all {Math.min(rows.length, SELECTED_MAX)}
+      <SelectionBar
+        count={selected.size}
+        total={shown.length}
+        onAll={() => onChange(new Set(shown.map(({ id }) => id)))}
+        onClear={() => onChange(new Set())}
+      >
+        <Button size="small" look="primary" disabled={isRunning} onClick={() => run(replay)}>
+          Replay {selected.size}
         </Button>
-      )}
-    </div>
+        {failure !== null && (
+          <span role="alert" className="text-bad">
+            {failure}
+          </span>
+        )}
+      </SelectionBar>
+    </>
   );
 }

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react';
 import type { WebhookDelivery } from '../../../../sdk/src/api.ts';
 import { serverNowMs } from '../../lib/clock.ts';
 import { inWords } from '../../lib/time.ts';
+import { selectionColumn } from '../../ui/bulk.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -20,11 +21,6 @@ type Props = {
 };
 
 export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: Props): ReactNode {
-  const toggle = (id: string): void => {
-    const next = new Set(selected);
-    if (!next.delete(id)) next.add(id);
-    onSelect?.(next);
-  };
   return (
     <Table
       label="List of deliveries"
@@ -33,16 +29,14 @@ export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: P
       isChosen={({ id }) => selected.has(id)}
       columns={[
         {
-          title: 'Choose',
-          isNarrow: true,
+          ...selectionColumn({
+            rows,
+            keyOf: ({ id }) => id,
+            nameOf: ({ type, recipient }) => `${type} ${recipient ?? ''}`.trim(),
+            selected,
+            onSelect: (next) => onSelect?.(next),
+          }),
           isHidden: onSelect === null,
-          cell: (row) => (
-            <Check
-              label={`Select ${row.type} ${row.recipient ?? ''}`.trim()}
-              isOn={selected.has(row.id)}
-              onChange={() => toggle(row.id)}
-            />
-          ),
         },
         { title: 'Code', isState: true, cell: (row) => <StateChip delivery={row} /> },
         { title: 'Event', cell: (row) => <Event delivery={row} show={show} /> },
@@ -63,23 +57,23 @@ export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: P
   );
 }
 
+/** The recipient stands beside the event where there is room. */
 function Event(props: { delivery: WebhookDelivery; show: (id: string) => void }): ReactNode {
   const { id, type, recipient } = props.delivery;
   return (
-    <div className="md:max-w-64">
+    <div className="flex flex-wrap items-baseline gap-x-3 md:max-w-96">
       <button
         type="button"
         onClick={() => props.show(id)}
-        className="block max-w-full truncate text-left hover:underline"
+        className="cell-link max-w-full truncate text-left font-medium"
       >
         {type}
       </button>
-      <span
-        className="block truncate text-xs font-normal text-muted"
-        title={recipient ?? undefined}
-      >
-        {recipient}
-      </span>
+      {recipient !== null && (
+        <span className="max-w-full truncate text-xs font-normal text-muted" title={recipient}>
+          {recipient}
+        </span>
+      )}
     </div>
   );
 }
@@ -125,18 +119,4 @@ function Next(props: { delivery: WebhookDelivery; isSuspended: boolean }): React
 
 function isDue(at: string): boolean {
   return Date.parse(at) <= serverNowMs();
-}
-
-function Check(props: { label: string; isOn: boolean; onChange: () => void }): ReactNode {
-  return (
-    <label className="-m-2 inline-flex p-2 align-middle">
-      <input
-        type="checkbox"
-        aria-label={props.label}
-        checked={props.isOn}
-        onChange={props.onChange}
-        className="size-4 accent-accent"
-      />
-    </label>
-  );
 }

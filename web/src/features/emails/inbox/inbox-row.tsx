@@ -1,4 +1,4 @@
-/** One email in the list of the test inbox, bold until it was read. */
+/** One email in the list of the test inbox, with a dot until it was read. */
 import type { ReactNode } from 'react';
 import { Time } from '../../../ui/time.tsx';
 import type { RowProps } from '../list/email-row.tsx';
@@ -37,7 +37,7 @@ export function InboxRow({ email, hasColumns }: RowProps): ReactNode {
   const title = (
     <span
       dir="auto"
-      className={`${hasColumns ? '' : 'col-start-2'} truncate text-left ${isNew ? 'font-semibold' : 'text-muted'}`}
+      className={`${hasColumns ? '' : 'col-start-2'} truncate text-left ${isNew ? 'font-medium' : 'text-muted'}`}
     >
       {subject}
     </span>
@@ -46,7 +46,7 @@ export function InboxRow({ email, hasColumns }: RowProps): ReactNode {
     return (
       <span className={`${COLUMNS} items-center`}>
         {mark}
-        <span className={`truncate ${isNew ? 'font-semibold' : ''}`}>{from}</span>
+        <span className={`truncate ${isNew ? 'font-medium' : ''}`}>{from}</span>
         <span className="truncate text-muted">
           <span className="sr-only">to </span>
           {recipients}
@@ -60,7 +60,7 @@ export function InboxRow({ email, hasColumns }: RowProps): ReactNode {
     <span className="grid min-w-0 grow grid-cols-[0.5rem_minmax(0,1fr)_auto] items-center gap-x-2 gap-y-0.5">
       {mark}
       <span className="truncate">
-        <span className={isNew ? 'font-semibold' : ''}>{from}</span>
+        <span className={isNew ? 'font-medium' : ''}>{from}</span>
         <span className="text-muted"> to {recipients}</span>
       </span>
       {time}

@@ -48,7 +48,7 @@ export function CancelMany(props: { selection: Selection<EmailSummary>; q: strin
           <Button size="small" look="danger" onClick={askAll}>
             Cancel all {numberOf(count, isCut)}…
           </Button>
-          or choose some.
+          or select some.
         </p>
       )}
       {selection.bar(

@@ -136,7 +136,7 @@ function Rows(props: RowsProps): ReactNode {
         />
       )}
       <div ref={frame} className="min-h-0 grow overflow-auto" tabIndex={-1}>
-        {hasColumns && <ColumnHeads isInset={selection !== null} Head={Head} />}
+        {hasColumns && <ColumnHeads box={selection?.column.head} Head={Head} />}
         <VisibleRows
           visible={visible}
           {...{ rows, place, openId, q, selection, hasColumns, marked }}
@@ -229,15 +229,16 @@ function ShowNewest(props: { hiddenCount: number | null; onShow: () => void }): 
 }
 
 /** Titles of the columns, which stay at the top. Each row says what it is to a screen reader. */
-function ColumnHeads({ isInset, Head }: { isInset: boolean; Head: () => ReactNode }): ReactNode {
+function ColumnHeads({ box, Head }: { box: ReactNode; Head: () => ReactNode }): ReactNode {
   return (
     <div
-      aria-hidden
       className="sticky top-0 z-5 flex items-center border-b border-line bg-canvas px-(--page-x) text-xs font-medium text-muted"
       style={{ height: HEAD_PX }}
     >
-      {isInset && <span className="w-4 shrink-0 pr-(--page-x) box-content" />}
-      <Head />
+      {box !== undefined && <span className="flex shrink-0 pr-(--page-x)">{box}</span>}
+      <span aria-hidden className="flex min-w-0 grow">
+        <Head />
+      </span>
     </div>
   );
 }
