@@ -18,17 +18,20 @@ import { SharedAction } from '../../ui/shared-action.tsx';
 import { type IfMatch, undoIfSame } from '../../ui/shared-change.tsx';
 import { SharedForm } from '../../ui/shared-form.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
-import { ListTable, Table } from '../../ui/table.tsx';
+import { type Column, ListTable, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
 import { PolicySection } from './policy.tsx';
 import {
   changeInWords,
   changeTo,
+  projectsInWords,
+  type Rights,
   type RightsChange,
   RightsFields,
   rightsIn,
   rightsInWords,
+  roleInWords,
 } from './rights.tsx';
 
 type Open =
@@ -75,9 +78,10 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
             </>
           ),
         },
-        { title: 'Role', isPlain: true, cell: (member) => <Rights of={member} /> },
+        ...RIGHTS_COLUMNS,
         {
           title: 'Last signed in',
+          isNumber: true,
           cell: ({ last_signed_in_at: at }) => (at === null ? 'Never' : <Time at={at} />),
         },
         {
@@ -112,10 +116,15 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
   );
 }
 
-/** Rights as a cell begins with a capital letter, as a state does. */
-function Rights({ of }: { of: Parameters<typeof rightsInWords>[0] }): ReactNode {
+/** The same for members and invitations, so that both tables are in line. */
+const RIGHTS_COLUMNS: readonly Column<Rights>[] = [
+  { title: 'Role', isPlain: true, cell: (rights) => roleInWords(rights) },
+  { title: 'Projects', cell: (rights) => <Projects of={rights} /> },
+];
+
+function Projects({ of }: { of: Rights }): ReactNode {
   const projects = useQuery(sessionQuery).data?.projects ?? [];
-  return <span className="inline-block first-letter:uppercase">{rightsInWords(of, projects)}</span>;
+  return <span className="[overflow-wrap:anywhere]">{projectsInWords(of, projects)}</span>;
 }
 
 function MembersHead({ onInvite }: { onInvite: () => void }): ReactNode {
@@ -170,16 +179,20 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
           columns={[
             {
               title: 'Address',
-              cell: ({ email }) => <span className="[overflow-wrap:anywhere]">{email}</span>,
+              cell: ({ email }) => (
+                <span className="font-medium [overflow-wrap:anywhere]">{email}</span>
+              ),
             },
-            { title: 'Role', isPlain: true, cell: (invitation) => <Rights of={invitation} /> },
-            { title: 'Expires', cell: ({ expires_at: at }) => <Time at={at} /> },
+            ...RIGHTS_COLUMNS,
+            { title: 'Expires', isNumber: true, cell: ({ expires_at: at }) => <Time at={at} /> },
             {
               title: '',
               isNumber: true,
               cell: (invitation) => (
                 <Button
                   size="small"
+                  look="quiet"
+                  className="-mr-2.25"
                   aria-label={`Withdraw the invitation of ${invitation.email}`}
                   onClick={() => onWithdraw(invitation)}
                 >

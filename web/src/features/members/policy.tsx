@@ -37,9 +37,9 @@ function State({ policy }: { policy: SignInPolicy }): ReactNode {
           <>
             {isRequired
               ? 'Every member needs an authenticator app or a passkey.'
-              : 'Each member decides whether to have an authenticator app or a passkey.'}{' '}
+              : 'An authenticator app or a passkey is optional.'}{' '}
             {without > 0 && (
-              <span className="text-text">
+              <span className="whitespace-nowrap text-text">
                 {without === 1 ? '1 member has none.' : `${without} members have none.`}
               </span>
             )}

@@ -45,6 +45,27 @@ export function rightsInWords({ role, projects }: Rights, known: Session['projec
   return projects.map((one) => `${one.role} in ${nameOf(one.id)}`).join(', ');
 }
 
+const capitalized = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
+
+/** Returns the role as a cell: one of all projects, or of each. */
+export function roleInWords({ role, projects }: Rights): string {
+  const [first, ...others] = new Set(projects === null ? [role] : projects.map((one) => one.role));
+  return first === undefined || others.length > 0 ? 'By project' : capitalized(first);
+}
+
+/** Returns the projects as a cell, with roles where they differ. */
+export function projectsInWords(rights: Rights, known: Session['projects']): string {
+  const { projects } = rights;
+  if (projects === null) return 'All';
+  const hasOne = new Set(projects.map(({ role }) => role)).size === 1;
+  return projects
+    .map(({ id, role }) => {
+      const name = known.find((project) => project.id === id)?.name ?? id;
+      return hasOne ? name : `${name}: ${role}`;
+    })
+    .join(', ');
+}
+
 /** The same of a change, which has no role beside projects. */
 export function changeInWords(change: RightsChange, known: Session['projects']): string {
   return rightsInWords({ role: 'viewer', ...change }, known);
