@@ -47,21 +47,31 @@ function Detail(props: {
   const { delivery, webhookId } = props;
   const { payload, type, status, id, email_id: emailId, recipient } = delivery;
   const { scope } = useApi();
+  const facts: [string, ReactNode][] = [
+    ['Status', <DeliveryMark status={status} />],
+    ['Event', type],
+  ];
+  if (recipient !== null) facts.push(['Recipient', <RecipientLink address={recipient} />]);
+  if (emailId !== null) {
+    const params = { ...scope, id: emailId };
+    facts.push([
+      'Email',
+      <Link to="/$project/$environment/emails/$id" params={params} className="link">
+        Show email
+      </Link>,
+    ]);
+  }
   return (
     <div className="space-y-5 p-5">
-      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
-        <DeliveryMark status={status} />
-        <span className="font-medium">{type}</span>
-        {recipient && <RecipientLink address={recipient} className="min-w-0 text-muted" />}
-        {emailId && (
-          <Link
-            to="/$project/$environment/emails/$id"
-            params={{ ...scope, id: emailId }}
-            className="text-accent underline"
-          >
-            Show email
-          </Link>
-        )}
+      <div className="flex flex-wrap items-start gap-3">
+        <dl className="min-w-0 grow space-y-1 text-sm">
+          {facts.map(([name, value]) => (
+            <div key={name} className="flex gap-3">
+              <dt className="w-20 shrink-0 text-muted">{name}</dt>
+              <dd className="min-w-0 break-words">{value}</dd>
+            </div>
+          ))}
+        </dl>
         <Replay webhookId={webhookId} id={id} onDone={props.onDone} />
       </div>
       <Attempts delivery={delivery} />
@@ -99,7 +109,6 @@ function Replay({ webhookId, id, onDone }: Ids & { onDone: () => void }): ReactN
   return (
     <>
       <Button
-        className="ml-auto"
         disabled={isRunning}
         title="Sends the same event with the same ID"
         onClick={() => run(replay)}

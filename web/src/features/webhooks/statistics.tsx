@@ -1,6 +1,6 @@
 /** The last 24 hours of a webhook: rates, a bar for each half hour, and failures grouped by response. */
-import { Link } from '@tanstack/react-router';
 import { type ReactNode, useId } from 'react';
+import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { Figure } from '../../ui/figure.tsx';
@@ -178,7 +178,7 @@ export function FailuresCard(props: {
                   type="button"
                   onClick={() => onShow(group.delivery_id)}
                   title="Shows the newest of these deliveries"
-                  className="line-clamp-2 text-left font-mono text-xs [overflow-wrap:anywhere] hover:underline"
+                  className="line-clamp-2 text-left font-mono text-xs [overflow-wrap:anywhere] cell-link"
                 >
                   {firstLine(group) || 'empty response'}
                 </button>
@@ -208,6 +208,7 @@ export function FailuresCard(props: {
             },
             {
               title: '',
+              isNumber: true,
               isWide: true,
               cell: ({ status }) => <OnlyThese code={status === null ? 'none' : String(status)} />,
             },
@@ -220,15 +221,17 @@ export function FailuresCard(props: {
 
 function OnlyThese({ code }: { code: string }): ReactNode {
   return (
-    <Link
+    <ButtonLink
       to="."
       params={true}
       search={(all) => ({ ...all, code })}
       hash="deliveries"
-      className="cell-link whitespace-nowrap"
+      look="quiet"
+      size="small"
+      className="-mr-2.25"
     >
       Show only {code === 'none' ? 'these' : code}
-    </Link>
+    </ButtonLink>
   );
 }
 

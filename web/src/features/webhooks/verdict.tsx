@@ -9,7 +9,6 @@ import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
-import { successRate } from '../../lib/numbers.ts';
 import { dayTime } from '../../lib/time.ts';
 import { useAction } from './use-action.ts';
 import { Time } from '../../ui/time.tsx';
@@ -172,18 +171,13 @@ function Working({ statistics }: { statistics: Statistics | undefined }): ReactN
       </Verdict>
     );
   }
-  const ended = delivered + failed;
-  return failed === 0 ? (
-    <Verdict tone="good" title="Working: every attempt of the last 24 hours succeeded" />
-  ) : (
+  if (failed === 0)
+    return <Verdict tone="good" title="Working: every attempt of the last 24 hours succeeded" />;
+  const ended = (delivered + failed).toLocaleString();
+  return (
     <Verdict
       tone="wait"
-      title={`Working again: ${successRate(delivered, ended)} of the last 24 hours succeeded`}
-    >
-      <p>
-        {failed.toLocaleString()} {failed === 1 ? 'delivery' : 'deliveries'} failed. Their responses
-        are below.
-      </p>
-    </Verdict>
+      title={`Working again: ${failed.toLocaleString()} of ${ended} deliveries failed in the last 24 hours`}
+    />
   );
 }
