@@ -2079,6 +2079,10 @@ export type Queue = {
     connections: number | null;
     /** Number of permitted connections now, or null when not reported. */
     connections_max: number | null;
+    /** Why mail is on hold, from a sample. `operator`: somebody put it on hold. `pause`: its sending domain is paused. Empty when no mail is on hold. */
+    held_by: Array<'operator' | 'pause'>;
+    /** Paused sending domains of the mail on hold. */
+    paused_domains: string[];
     /** Limit that applies, or null when no mail waits. */
     limit: {
       /** Name of the limit. `hold`: all mail is on hold. `suspension`, `rate`, `connections`: limits of the provider. `attempt`: workers deliver the mail. `retry`: the next attempt is not due. `turn`: other mail is served first. */
@@ -2202,6 +2206,10 @@ export type QueueProvider = {
   connections: number | null;
   /** Number of permitted connections now, or null when not reported. */
   connections_max: number | null;
+  /** Why mail is on hold, from a sample. `operator`: somebody put it on hold. `pause`: its sending domain is paused. Empty when no mail is on hold. */
+  held_by: Array<'operator' | 'pause'>;
+  /** Paused sending domains of the mail on hold. */
+  paused_domains: string[];
   /** Limit that applies, or null when no mail waits. */
   limit: {
     /** Name of the limit. `hold`: all mail is on hold. `suspension`, `rate`, `connections`: limits of the provider. `attempt`: workers deliver the mail. `retry`: the next attempt is not due. `turn`: other mail is served first. */

@@ -123,6 +123,54 @@ test('mail is selected by provider, and a provider with all of its mail on hold 
   await post('release', { provider: 'hoster.example' });
 });
 
+test('mail on hold says whether an operator or the pause of its domain holds it', async () => {
+  const send = async (): Promise<string> => {
+    const id = await service.send({ to: 'kim@paused.test' });
+    await movedTo('paused.example', id);
+    return id;
+  };
+  const shown = async () => {
+    const {
+      held_by: by,
+      paused_domains: domains,
+      limit,
+    } = (await get('/providers/paused.example')).body;
+    return { by, domains, message: limit?.message };
+  };
+  const pause = (at: string) =>
+    service.sql(`update domains set paused_at = ${at} where name = 'acme.test'`);
+  await send();
+  assert.deepEqual((await shown()).by, []);
+  await post('hold', { provider: 'paused.example' });
+  assert.deepEqual(await shown(), {
+    by: ['operator'],
+    domains: [],
+    message: 'All recipients are on hold: an operator put them on hold.',
+  });
+  await pause('app_now()');
+  const byPause = {
+    by: ['pause'],
+    domains: ['acme.test'],
+    message: 'All recipients are on hold: the sending domain acme.test is paused.',
+  };
+  assert.deepEqual(await shown(), byPause);
+  const listed = (await owner.get('/v1/queue?scope=organization')).body.providers.find(
+    ({ provider }: { provider: string }) => provider === 'paused.example',
+  );
+  assert.deepEqual([listed.held_by, listed.paused_domains], [['pause'], ['acme.test']]);
+
+  await service.request('POST', '/v1/domains', { body: { name: 'other.test' } });
+  await service.sql(
+    `update emails set domain_id = (select id from domains where name = 'other.test') where id = $1`,
+    [await send()],
+  );
+  await post('hold', { provider: 'paused.example' });
+  const both = await shown();
+  assert.deepEqual([both.by, both.domains], [['operator', 'pause'], ['acme.test']]);
+  await pause('null');
+  await post('release', { provider: 'paused.example' });
+});
+
 test('dropped mail is put on hold at once and canceled when the minute is over', async () => {
   const id = await service.send({ to: 'kim@drop.test' });
   const dropped = await post('drop', { domain: 'drop.test' });

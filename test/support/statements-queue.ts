@@ -28,6 +28,7 @@ import { findProject } from '../../src/accounts/projects/project-store.ts';
 import {
   countByIndex,
   readLastReplies,
+  readPausedMail,
   readQueue,
 } from '../../src/delivery/queue-control/queue-report-store.ts';
 import type { Exercise, Stage } from './statements.ts';
@@ -76,6 +77,9 @@ async function showQueue({ db, sender }: Stage): Promise<void> {
   await countByIndex(db, { ...within, provider: null, limit: 100 });
   await countByIndex(db, { ...within, provider: 'customers1.test', limit: 1 });
   await readLastReplies(db, within, { provider: 'customers1.test', limit: 10 });
+  await db.query('update domains set paused_at = app_now() where id = $1', [sender.domainId]);
+  await readPausedMail(db, asked, ['customers1.test']);
+  await db.query('update domains set paused_at = null where id = $1', [sender.domainId]);
 }
 
 async function dropAndUndo({ db, sender }: Stage): Promise<void> {

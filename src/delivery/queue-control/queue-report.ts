@@ -11,7 +11,9 @@ import type { Queryable } from '../../database/database.ts';
 import { listProjects, type Project } from '../../accounts/projects/project-store.ts';
 import { type StoredProviderState, readProviderStates } from '../shaping/provider-state-store.ts';
 import {
+  type PausedMail,
   readLastReplies,
+  readPausedMail,
   type ProviderCounts,
   type QueueCounts,
   type QueueScope,
@@ -36,6 +38,9 @@ export const QUEUE_LIMITS = [
   'turn',
 ] as const;
 
+/** Why mail is on hold: an operator's change (change.ts), or the pause of its sending domain. */
+export const HOLDERS = ['operator', 'pause'] as const;
+
 const PROVIDERS_MAX = 100;
 const REPLIES_MAX = 10;
 
@@ -53,10 +58,13 @@ type ReportContext = { db: Queryable; shaping: ShapingSettings };
 export async function reportQueue(context: ReportContext, reader: QueueReader) {
   const { db } = context;
   const projects = await projectsOf(db, reader);
+  const query = queryOf(reader, projects);
   const [queue, states] = await Promise.all([
-    readQueue(db, { ...queryOf(reader, projects), provider: null, limit: PROVIDERS_MAX }),
+    readQueue(db, { ...query, provider: null, limit: PROVIDERS_MAX }),
     readProviderStates(db),
   ]);
+  const pausedMail = await readPausedMail(db, query, heldIn(queue.providers));
+  const { shaping } = context;
   const names = new Map(projects.map(({ id, name }) => [id, name]));
   return {
     object: 'queue' as const,
@@ -64,7 +72,7 @@ export async function reportQueue(context: ReportContext, reader: QueueReader) {
     is_estimate: queue.isEstimate,
     ...countsToWire(queue.total, queue.now),
     providers: queue.providers.map((counts) =>
-      providerToWire(counts, { states, now: queue.now, shaping: context.shaping }),
+      providerToWire(counts, { states, now: queue.now, shaping, pausedMail }),
     ),
     has_more: queue.providerCount > queue.providers.length,
     projects: queue.projects.map(({ projectId, environment, ...counts }) => ({
@@ -83,18 +91,20 @@ export async function reportProvider(
 ) {
   const { db, shaping } = context;
   const projects = await projectsOf(db, reader);
+  const query = queryOf(reader, projects);
   const [queue, states, replies] = await Promise.all([
-    readQueue(db, { ...queryOf(reader, projects), provider, limit: 1 }),
+    readQueue(db, { ...query, provider, limit: 1 }),
     readProviderStates(db),
     readLastReplies(db, reader.own, { provider, limit: REPLIES_MAX }),
   ]);
   const { now, isEstimate, total } = queue;
   const counts = queue.providers[0] ?? { ...total, provider };
+  const pausedMail = await readPausedMail(db, query, heldIn([counts]));
   return {
     object: 'queue_provider' as const,
     measured_at: now.toISOString(),
     is_estimate: isEstimate,
-    ...providerToWire(counts, { states, now, shaping }),
+    ...providerToWire(counts, { states, now, shaping, pausedMail }),
     settings: settingsToWire(shaping, provider),
     answers: replies.map(({ at, emailId, address, attempts, smtp }) => ({
       at: at.toISOString(),
@@ -108,6 +118,10 @@ export async function reportProvider(
       ip: smtp.ip,
     })),
   };
+}
+
+function heldIn(providers: readonly ProviderCounts[]): string[] {
+  return providers.flatMap(({ provider, held }) => (held > 0 ? provider : []));
 }
 
 type NamedProject = Pick<Project, 'id' | 'name'>;
@@ -141,10 +155,17 @@ function countsToWire(counts: QueueCounts, now: Date) {
   };
 }
 
-type ReportFacts = { states: readonly StoredProviderState[]; now: Date; shaping: ShapingSettings };
+type ReportFacts = {
+  states: readonly StoredProviderState[];
+  now: Date;
+  shaping: ShapingSettings;
+  pausedMail: readonly PausedMail[];
+};
 
-function providerToWire(counts: ProviderCounts, { states, now, shaping }: ReportFacts) {
+function providerToWire(counts: ProviderCounts, facts: ReportFacts) {
+  const { states, now, shaping, pausedMail } = facts;
   const { provider } = counts;
+  const hold = holdOf(counts, pausedMail);
   const state = states.find((one) => one.provider === provider) ?? null;
   const until = state?.forMs == null ? null : new Date(now.getTime() + state.forMs);
   return {
@@ -154,8 +175,30 @@ function providerToWire(counts: ProviderCounts, { states, now, shaping }: Report
     state_until: until?.toISOString() ?? null,
     connections: state?.connectionsOpen ?? null,
     connections_max: state?.connectionsMax ?? null,
-    limit: bindingLimit(counts, { state, now, shaping }),
+    held_by: hold.by,
+    paused_domains: hold.domains,
+    limit: bindingLimit(counts, { state, now, shaping, hold }),
   };
+}
+
+type Hold = { by: (typeof HOLDERS)[number][]; domains: string[] };
+
+/** Mail on hold that is not of a paused domain was put there by an operator. */
+function holdOf({ provider, held }: ProviderCounts, pausedMail: readonly PausedMail[]): Hold {
+  if (held === 0) return { by: [], domains: [] };
+  const found = pausedMail.find((one) => one.provider === provider);
+  if (found === undefined || found.paused === 0) return { by: ['operator'], domains: [] };
+  const isMixed = found.paused < found.seen;
+  return { by: isMixed ? ['operator', 'pause'] : ['pause'], domains: found.domains };
+}
+
+function holdInWords({ by, domains }: Hold): string {
+  if (domains.length === 0) return 'an operator put them on hold';
+  const are = domains.length === 1 ? 'is' : 'are';
+  const paused = `${domains.length === 1 ? 'domain' : 'domains'} ${domains.join(', ')} ${are} paused`;
+  return by.includes('operator')
+    ? `an operator put some on hold, and for others the sending ${paused}`
+    : `the sending ${paused}`;
 }
 
 type Limit = {
@@ -174,13 +217,13 @@ export function bindingLimit(
     state,
     now,
     shaping,
-  }: { state: StoredProviderState | null; now: Date; shaping: ShapingSettings },
+    hold,
+  }: { state: StoredProviderState | null; now: Date; shaping: ShapingSettings; hold: Hold },
 ): Limit | null {
   const { provider, waiting, held, due, withWorkers, firstDueAt } = counts;
   if (waiting === 0) return null;
   if (held >= waiting) {
-    const message =
-      'All recipients are on hold: an operator put them on hold, or their sending domain is paused.';
+    const message = `All recipients are on hold: ${holdInWords(hold)}.`;
     return { name: 'hold', message, setting: null };
   }
   const wait = state && explainProviderWait(provider, state);

@@ -1,6 +1,6 @@
 /** Schemas of the queue report (delivery/queue-control/queue-report.ts) and of the changes. */
 import { z } from 'zod';
-import { QUEUE_LIMITS } from './queue-report.ts';
+import { HOLDERS, QUEUE_LIMITS } from './queue-report.ts';
 import { LIMIT_SOURCES } from '../shaping/settings.ts';
 import { doc, environment, idSchema, label, shown, time } from '../../http/schemas.ts';
 
@@ -61,6 +61,15 @@ const provider = {
     .int()
     .nullable()
     .describe('Number of permitted connections now, or null when not reported.'),
+  held_by: doc(
+    z.array(z.enum(HOLDERS)),
+    'Why mail is on hold, from a sample. `operator`: somebody put it on hold. `pause`: its sending domain is ' +
+      'paused. Empty when no mail is on hold.',
+  ),
+  paused_domains: z.array(z.string()).meta({
+    description: 'Paused sending domains of the mail on hold.',
+    examples: [['acme.com']],
+  }),
   limit: doc(
     z
       .object({
