@@ -340,7 +340,7 @@ test('a domain is added, and says which records are missing until they are found
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByRole('heading', { name: 'shop.invalid' }).waitFor();
   await page.getByRole('button', { name: 'Check now' }).click();
-  const spf = page.getByRole('region', { name: 'SPF record send.shop.invalid' });
+  const spf = page.getByRole('listitem', { name: 'SPF record send.shop.invalid' });
   await spf.getByText('missing').waitFor();
   await assertAccessible(page);
   await page.getByRole('button', { name: 'More actions' }).click();

@@ -184,7 +184,7 @@ test('a domain with wrong records says which, is verified once they are right, a
     dns.set(at, type, [isSpf ? 'v=spf1 -all' : right]);
   }
   await page.getByRole('button', { name: 'Check now' }).click();
-  const spf = page.getByRole('region', { name: /^SPF record/ });
+  const spf = page.getByRole('listitem', { name: /^SPF record/ });
   await spf.getByText('different').waitFor();
   await spf.getByText('v=spf1 -all').waitFor();
   await assertGood(page);
@@ -268,7 +268,10 @@ test('a key is made, shown once and works until it is revoked', async () => {
     await page.getByRole('dialog').waitFor({ state: 'detached' });
   };
   await limitTo('203.0.113.0/24, 2001:db8::/32');
-  await page.getByText('Used from 203.0.113.0/24, 2001:db8::/32').waitFor();
+  await page
+    .getByText('Used from 203.0.113.0/24, 2001:db8::/32')
+    .filter({ visible: true })
+    .waitFor();
   assert.equal((await list()).status, 403);
   await limitTo('');
   assert.equal((await list()).status, 200);

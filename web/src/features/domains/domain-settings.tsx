@@ -7,6 +7,7 @@ import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { Fact, Facts } from '../../ui/facts.tsx';
 import { useLastChange } from '../../ui/last-change.tsx';
 import { Select } from '../../ui/select.tsx';
 import { SharedForm } from '../../ui/shared-form.tsx';
@@ -44,14 +45,13 @@ export function DomainSettings({ domain }: { domain: Domain }): ReactNode {
       }
       footer={last}
     >
-      <dl className="grid grid-cols-[max-content_minmax(0,1fr)] gap-x-6 gap-y-2 text-sm">
-        <dt className="text-muted">TLS</dt>
-        <dd>{tlsInWords(domain.tls)}</dd>
-        <dt className="text-muted">Tracking</dt>
-        <dd className="first-letter:uppercase">{tracked(domain.tracking)}</dd>
-        <dt className="text-muted">DKIM selector</dt>
-        <dd className="font-mono text-xs leading-5 break-all">{domain.dkim.selector}</dd>
-      </dl>
+      <Facts>
+        <Fact name="TLS">{tlsInWords(domain.tls)}</Fact>
+        <Fact name="Tracking">{tracked(domain.tracking)}</Fact>
+        <Fact name="DKIM selector" isCode>
+          {domain.dkim.selector}
+        </Fact>
+      </Facts>
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title={`Settings of ${domain.name}`}>
         <SettingsForm domain={domain} onDone={() => setOpen(false)} />
       </Dialog>

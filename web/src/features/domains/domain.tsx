@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { Download, KeyRound, RefreshCw, Trash2 } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
-import type { Domain, DomainRecord } from '../../../../sdk/src/api.ts';
+import type { Domain } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { saveAs } from '../../api/download.ts';
 import { useApi } from '../../api/scope.ts';
@@ -12,10 +12,9 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { AtDots } from '../../ui/domain-name.tsx';
+import { DomainRecords, isAbsentDmarc } from '../../ui/domain-records.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { FieldRefusal } from '../../ui/form-problems.ts';
-import { Mark } from '../../ui/mark.tsx';
 import type { MoreItem } from '../../ui/more-menu.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { SharedAction } from '../../ui/shared-action.tsx';
@@ -83,7 +82,11 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
   const [isRemoving, setRemoving] = useState(false);
   const rotation = useRotation(domain, run);
   const may = useMay();
-  const hasDmarc = domain.environment === 'live' && domain.verified_at !== null;
+  // Without a record there are no reports; the row of the record then says it.
+  const hasDmarc =
+    domain.environment === 'live' &&
+    domain.verified_at !== null &&
+    !domain.advice.some(isAbsentDmarc);
   return (
     <>
       <PageHead
@@ -132,7 +135,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
         )}
         <DomainVerdict domain={domain} />
         <Records domain={domain} isChecking={check.isRunning} />
-        <Advice advice={domain.advice.filter((one) => !(hasDmarc && isAbsentDmarc(one)))} />
+        <Advice advice={domain.advice.filter((one) => !isAbsentDmarc(one))} />
         {hasDmarc && <Dmarc id={domain.id} />}
         <DomainSettings domain={domain} />
       </PageBody>
@@ -175,92 +178,12 @@ function Records({ domain, isChecking }: { domain: Domain; isChecking: boolean }
           Download zone file
         </Button>
       }
-      wide={
-        <div className="divide-y divide-line">
-          {domain.records.map((record) => (
-            <Record key={`${record.type} ${record.name}`} record={record} isChecking={isChecking} />
-          ))}
-        </div>
-      }
+      wide={<DomainRecords domain={domain} isChecking={isChecking} hasPrevious />}
     />
   );
 }
 
-const LOOKS = {
-  not_started: ['none', 'not checked'],
-  verified: ['good', 'found'],
-  missing: ['bad', 'missing'],
-  mismatch: ['bad', 'different'],
-  dns_error: ['wait', 'DNS did not answer'],
-} as const;
-
-function Record(props: { record: DomainRecord; isChecking: boolean }): ReactNode {
-  const { record, isChecking } = props;
-  const [look, word] = isChecking ? (['open', 'checking'] as const) : LOOKS[record.status];
-  const value = record.priority === undefined ? record.value : `${record.priority} ${record.value}`;
-  return (
-    <section aria-label={`${record.record} record ${record.name}`} className="px-4 py-3">
-      <h3 className="flex flex-wrap items-center gap-x-3 text-sm">
-        <span className="font-semibold">{record.record}</span>
-        <span className="text-muted">
-          {[
-            record.type !== record.record && record.type,
-            algorithmOf(record),
-            !record.required && !record.key && 'optional',
-            record.key && `${record.key} key`,
-          ]
-            .filter(Boolean)
-            .join(', ')}
-        </span>
-        <span className="ml-auto">
-          <Mark look={look}>{word}</Mark>
-        </span>
-      </h3>
-      <dl className="mt-1.5 grid grid-cols-[auto_minmax(0,1fr)_auto] items-start gap-x-3 gap-y-0.5">
-        <Part name="Name" text={record.name} />
-        <Part name="Value" text={value} />
-        {record.status !== 'verified' &&
-          record.found.map((found) => <Part key={found} name="Found" text={found} isWrong />)}
-      </dl>
-      {record.problem && (
-        <p className="mt-1.5 max-w-prose text-sm break-words text-bad">
-          {asSentence(record.problem)}
-        </p>
-      )}
-    </section>
-  );
-}
-
-/** Tells the two DKIM records apart. */
-function algorithmOf({ record, value, key }: DomainRecord): string | null {
-  if (record !== 'DKIM' || key) return null;
-  return value.includes('k=ed25519') ? 'Ed25519' : 'RSA';
-}
-
-function Part(props: { name: string; text: string; isWrong?: boolean }): ReactNode {
-  const { name, text, isWrong = false } = props;
-  const look = isWrong ? 'rounded bg-bad-tint px-1 text-bad' : '';
-  return (
-    <div className="col-span-full grid grid-cols-subgrid items-start">
-      <dt className="w-12 pt-1 text-xs leading-5 text-muted">{name}</dt>
-      <dd className="contents">
-        <span className="min-w-0 pt-1 text-xs leading-5">
-          <span className={`font-mono [overflow-wrap:anywhere] ${look}`}>
-            <AtDots text={text} />
-          </span>
-        </span>
-        <CopyButton text={text} what={name.toLowerCase()} />
-      </dd>
-    </div>
-  );
-}
-
 type AdviceItem = Domain['advice'][number];
-
-/** The part about DMARC says it with the record to publish. */
-function isAbsentDmarc({ about, message }: AdviceItem): boolean {
-  return about === 'dmarc' && message.startsWith('there is no DMARC record');
-}
 
 function Advice({ advice }: { advice: readonly AdviceItem[] }): ReactNode {
   if (advice.length === 0) return null;
