@@ -10,7 +10,7 @@ import { Card } from '../../ui/card.tsx';
 import { Figure, Figures } from '../../ui/figure.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
-import { Table } from '../../ui/table.tsx';
+import { Dash, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { HelpfulChange, useQueueChanges } from './queue-changes.tsx';
@@ -80,7 +80,15 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
           }
         />
         <Figure size="small" label="On hold" value={count(found.held, isEstimate)} />
-        <Figure size="small" label="Next due" value={<MaybeNext at={found.next_due_at} />} />
+        <Figure
+          size="small"
+          label="Next due"
+          value={
+            <span className="inline-block first-letter:uppercase">
+              <MaybeNext at={found.next_due_at} />
+            </span>
+          }
+        />
         <Figure
           size="small"
           label="Connections"
@@ -191,10 +199,13 @@ function Replies({ replies }: { replies: QueueProvider['answers'] }): ReactNode 
   );
 }
 
+/** Names the source of a value only where Letterhaus has another default for all providers. */
 function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
+  const hasSources = settings.some(({ source }) => source !== 'built_in');
   return (
     <Card
       title="Settings in effect"
+      about={settings.length > 0 && !hasSources && 'All are defaults.'}
       wide={
         settings.length === 0 ? (
           <p className="px-4 py-3 text-sm text-muted">
@@ -216,9 +227,13 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
               {
                 title: 'Set by',
                 isWide: true,
-                cell: (setting) => (
-                  <span className="inline-block first-letter:uppercase">{sourceOf(setting)}</span>
-                ),
+                isHidden: !hasSources,
+                cell: (setting) =>
+                  setting.source === 'built_in' ? (
+                    <Dash />
+                  ) : (
+                    <span className="inline-block first-letter:uppercase">{sourceOf(setting)}</span>
+                  ),
               },
               {
                 title: 'Key in LETTERHAUS_SHAPING',

@@ -88,7 +88,9 @@ export function LimitText({ row }: { row: ProviderRow }): ReactNode {
   return (
     <>
       {isNamed ? message.replaceAll(row.provider, providerName(row.provider)) : message}
-      {setting && <span className="block text-xs text-muted">Set by {sourceOf(setting)}.</span>}
+      {setting && isOwn(setting) && (
+        <span className="block text-xs text-muted">Set by {sourceOf(setting)}.</span>
+      )}
     </>
   );
 }
@@ -121,6 +123,11 @@ export function valueOf({ name, value }: Setting): string {
   if (!name.endsWith('_s')) return value.toLocaleString();
   const isMinutes = value > 0 && value % MINUTE_S === 0;
   return isMinutes ? `${(value / MINUTE_S).toLocaleString()} min` : `${value.toLocaleString()} s`;
+}
+
+/** Returns whether the installation sets it, and not Letterhaus. */
+export function isOwn({ source }: Setting): boolean {
+  return source === 'file' || source === 'file_provider';
 }
 
 export function sourceOf({ source, path }: Setting): string {

@@ -12,7 +12,7 @@ import { Card } from '../../ui/card.tsx';
 import { Choices } from '../../ui/choices.tsx';
 import { Figure, Figures } from '../../ui/figure.tsx';
 import { MoreMenu } from '../../ui/more-menu.tsx';
-import { PageBody, PageColumns, PageHead } from '../../ui/page.tsx';
+import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { NextTime, Time } from '../../ui/time.tsx';
@@ -22,9 +22,7 @@ import { QueueProviderView } from './queue-provider.tsx';
 import {
   LimitText,
   MaybeNext,
-  MaybeTime,
   type ProviderRow,
-  QueueSummary,
   STATE_MEANINGS,
   StateChip,
   StateMark,
@@ -47,11 +45,7 @@ export function QueueScreen(): ReactNode {
     <>
       {provider === undefined ? (
         <>
-          <PageHead
-            title="Queue"
-            about={queue.data && queue.data.waiting > 0 && <QueueSummary queue={queue.data} />}
-            {...(changes && { more: changes.items() })}
-          >
+          <PageHead title="Queue" {...(changes && { more: changes.items() })}>
             {!hasSomeProjects && (
               <Choices label="Projects" name="scope" chosen={scope} options={SCOPES} />
             )}
@@ -99,10 +93,7 @@ function Loaded({ queue, changes }: LoadedProps): ReactNode {
           <Providers queue={queue} changes={changes} />
         </>
       )}
-      <PageColumns>
-        {hasOthers && <Projects queue={queue} />}
-        {!isEmpty && <States />}
-      </PageColumns>
+      {hasOthers && <Projects queue={queue} />}
     </PageBody>
   );
 }
@@ -165,7 +156,15 @@ function QueueFigures({ queue }: { queue: Queue }): ReactNode {
         }
       />
       <Figure size="small" label="On hold" value={count(held, isEstimate)} />
-      <Figure size="small" label="Next due" value={<MaybeNext at={queue.next_due_at} />} />
+      <Figure
+        size="small"
+        label="Next due"
+        value={
+          <span className="inline-block first-letter:uppercase">
+            <MaybeNext at={queue.next_due_at} />
+          </span>
+        }
+      />
     </Figures>
   );
 }
@@ -173,19 +172,22 @@ function QueueFigures({ queue }: { queue: Queue }): ReactNode {
 /** The legend of the table above it. */
 function States(): ReactNode {
   return (
-    <dl
-      aria-label="States"
-      className="grid grid-cols-[auto_minmax(0,1fr)] items-baseline gap-x-4 gap-y-1.5 px-4 text-xs text-muted"
-    >
-      {STATE_MEANINGS.map(([state, meaning]) => (
-        <div key={state} className="contents">
-          <dt>
-            <StateChip state={state} />
-          </dt>
-          <dd className="text-pretty">{meaning}</dd>
-        </div>
-      ))}
-    </dl>
+    <details>
+      <summary className="w-fit hover:text-text">What the states mean</summary>
+      <dl
+        aria-label="States"
+        className="mt-3 grid grid-cols-[auto_minmax(0,1fr)] items-baseline gap-x-4 gap-y-1.5"
+      >
+        {STATE_MEANINGS.map(([state, meaning]) => (
+          <div key={state} className="contents">
+            <dt>
+              <StateChip state={state} />
+            </dt>
+            <dd className="text-pretty">{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
   );
 }
 
@@ -206,7 +208,7 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
                   from={ROUTE}
                   search={(all) => ({ ...all, provider: row.provider })}
                   title={row.provider}
-                  className="cell-link font-medium block truncate md:max-w-64"
+                  className="cell-link block truncate font-medium md:max-w-64"
                 >
                   {providerTitle(row.provider)}
                 </Link>
@@ -217,7 +219,7 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
               title: 'Current limit',
               isWide: true,
               cell: (row) => (
-                <div className="max-w-prose min-w-40 text-balance">
+                <div className="min-w-64 text-pretty">
                   <LimitText row={row} />
                 </div>
               ),
@@ -245,8 +247,15 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
         />
       }
       footer={
-        queue.has_more &&
-        `The ${queue.providers.length} providers with the most queued recipients are shown. Totals include all.`
+        <>
+          {queue.has_more && (
+            <p className="mb-2">
+              The {queue.providers.length} providers with the most queued recipients are shown.
+              Totals include all.
+            </p>
+          )}
+          <States />
+        </>
       }
     />
   );
@@ -258,14 +267,11 @@ function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
   return [
     { title: 'Queued', isNumber: true, cell: ({ waiting }) => count(waiting, isEstimate) },
     {
-      title: 'Oldest due',
+      title: 'Due',
       isNumber: true,
-      cell: ({ oldest_due_at: at }) => <MaybeTime at={at} />,
-    },
-    {
-      title: 'Next',
-      isNumber: true,
-      cell: ({ next_due_at: at }) => <MaybeNext at={at} />,
+      // What is late says since when; the rest, when it is next.
+      cell: ({ oldest_due_at: oldest, next_due_at: next }) =>
+        oldest === null ? <MaybeNext at={next} /> : <Time at={oldest} />,
     },
   ];
 }
@@ -283,11 +289,7 @@ function Projects({ queue }: { queue: Queue }): ReactNode {
             {
               title: 'Project',
               cell: ({ project_id: project, name, environment }) => (
-                <Link
-                  to={ROUTE}
-                  params={{ project, environment }}
-                  className="cell-link font-medium break-words"
-                >
+                <Link to={ROUTE} params={{ project, environment }} className="cell-link font-medium break-words">
                   {name}
                 </Link>
               ),
