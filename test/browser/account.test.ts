@@ -197,10 +197,12 @@ test('a project is created, renamed and opened, on the same screen', async () =>
 
   await page.getByRole('button', { name: /^Project / }).click();
   await page.getByRole('menuitem', { name: 'Store' }).click();
-  await page.getByRole('heading', { name: 'Limits of Store, test' }).waitFor();
+  await page.getByRole('heading', { name: 'Store', exact: true }).waitFor();
+  await page.getByRole('heading', { name: 'Limits in test' }).waitFor();
   const environments = page.getByRole('group', { name: 'Environment' });
   await environments.getByRole('link', { name: 'Live' }).click();
-  await page.getByRole('heading', { name: 'Limits of Store, live' }).waitFor();
+  await page.getByRole('heading', { name: 'Limits in live' }).waitFor();
+  await page.getByRole('heading', { name: 'Store', exact: true }).waitFor();
   await page.waitForURL('**/live/projects');
 });
 

@@ -86,7 +86,7 @@ const screensOfWaiting = (domain: string, viewer: Cookies, owner: Cookies): Scre
   members: ['members', 'Second factor'],
   suppressions: ['suppressions', 'kim@lagoon.example'],
   'api-log': ['api-log', '/v1/emails'],
-  projects: ['projects', 'Limits of'],
+  projects: ['projects', 'Limits in'],
   templates: ['templates', 'Password reset'],
   'no-templates': ['templates?q=nothing', 'No matching templates'],
   doctor: ['doctor', 'The doctor has not run yet'],

@@ -1,13 +1,12 @@
 /** The limits of the current project and environment, their use, and the forms that change them. */
 import { useQuery } from '@tanstack/react-query';
-import { Pencil } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Limits, ProjectSettings } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
 import { megabytes } from '../../lib/numbers.ts';
 import { inWords } from '../../lib/time.ts';
 import { useMay } from '../../ui/allowed.tsx';
-import { IconButton } from '../../ui/button.tsx';
+import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { useLastChange } from '../../ui/last-change.tsx';
@@ -26,7 +25,7 @@ export function useProjectSettings(): ProjectSettings | undefined {
     .data;
 }
 
-export function LimitsCard({ of }: { of: string }): ReactNode {
+export function LimitsCard(): ReactNode {
   const api = useApi();
   const limits = useQuery(api.query('getLimits'));
   const settings = useProjectSettings();
@@ -35,7 +34,7 @@ export function LimitsCard({ of }: { of: string }): ReactNode {
   return (
     <>
       <Card
-        title={`Limits of ${of}`}
+        title={`Limits in ${api.scope.environment}`}
         about={
           settings === undefined
             ? 'Owners of the installation set them.'
@@ -85,7 +84,12 @@ function LimitTable(props: {
       columns={[
         {
           title: 'Resource',
-          cell: ({ what }) => <span className="block first-letter:uppercase">{what}</span>,
+          cell: ({ what, help }) => (
+            <>
+              <span className="block first-letter:uppercase">{what}</span>
+              {help && <span className="block text-xs text-muted">{help}</span>}
+            </>
+          ),
         },
         { title: 'Limit', isPlain: true, cell: ({ limit }) => limit },
         { title: 'Usage', isPlain: true, cell: ({ now }) => now ?? <Dash /> },
@@ -101,9 +105,14 @@ function LimitTable(props: {
           isHidden: onChange === undefined,
           cell: (row) =>
             row.setting && (
-              <IconButton size="small" label={`Change ${row.what}`} onClick={() => onChange?.(row)}>
-                <Pencil size={14} aria-hidden />
-              </IconButton>
+              <Button
+                size="small"
+                look="quiet"
+                aria-label={`Change ${row.what}`}
+                onClick={() => onChange?.(row)}
+              >
+                Change
+              </Button>
             ),
         },
       ]}
@@ -113,6 +122,8 @@ function LimitTable(props: {
 
 type Row = {
   what: string;
+  /** One sentence, for what its name does not say. */
+  help?: string | undefined;
   limit: string;
   /** The present use; null for what has none. */
   now: ReactNode;
@@ -133,6 +144,7 @@ function rowsOf(
     const category = CATEGORIES.find((name) => name === limit.category);
     return {
       what: limit.counts,
+      help: HELP[limit.category],
       limit: `${limit.limit.toLocaleString()} in ${inWords(limit.window_s)}`,
       now: <Left limit={limit} />,
       variable: limit.variable,
@@ -178,6 +190,10 @@ function rowsOf(
     },
   ];
 }
+
+const HELP: Readonly<Record<string, string>> = {
+  dry_runs: 'Requests with dry_run=true. They predict what would happen, and send nothing.',
+};
 
 const CATEGORIES: readonly Category[] = [
   'sending',

@@ -47,6 +47,7 @@ export function ProjectsScreen(): ReactNode {
       />
       <PageBody>
         <Card
+          title="All projects"
           wide={
             <ListTable
               label="Projects"
@@ -67,6 +68,7 @@ export function ProjectsScreen(): ReactNode {
                   cell: (project) => (
                     <Button
                       size="small"
+                      look="quiet"
                       aria-label={`Rename ${project.name}`}
                       onClick={() => setOpen(project)}
                     >
@@ -79,7 +81,13 @@ export function ProjectsScreen(): ReactNode {
             />
           }
         />
-        <LimitsCard of={`${name}, ${api.scope.environment}`} />
+        <div className="mt-4">
+          <h2 className="text-lg font-semibold break-words">{name}</h2>
+          <p className="text-muted">
+            The open project. Choose another one above to see its limits and alert.
+          </p>
+        </div>
+        <LimitsCard />
         <ReputationCard />
       </PageBody>
       <Dialog isOpen={open === 'create'} onClose={close} title="Create a project">
