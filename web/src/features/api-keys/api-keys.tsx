@@ -135,20 +135,27 @@ function KeyTable(props: {
             title: 'Name',
             cell: (key) => <NameCell apiKey={key} />,
           },
+          // On a phone these have the same places in every row, each below its label.
           {
             title: 'Permission',
-            isPlain: true,
             cell: (key) => <PermissionCell apiKey={key} />,
           },
           {
             title: 'Expires',
-            cell: ({ expires_at: at }) => <Expiry at={at} />,
+            cell: ({ expires_at: at }) => (
+              <span className="block max-md:w-28">
+                <Expiry at={at} />
+              </span>
+            ),
           },
           {
             title: 'Last used',
             isNumber: true,
-            cell: ({ last_used_at: at }) =>
-              at === null ? <span className="text-muted">Never</span> : <Time at={at} />,
+            cell: ({ last_used_at: at }) => (
+              <span className="block">
+                {at === null ? <span className="text-muted">Never</span> : <Time at={at} />}
+              </span>
+            ),
           },
           {
             title: '',
@@ -211,6 +218,9 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
     <div className="break-words">
       <span className="font-medium">{apiKey.name}</span>
       <code className="block font-mono text-xs text-muted">{apiKey.hint}</code>
+      <div className="md:hidden">
+        <Restrictions apiKey={apiKey} />
+      </div>
       {apiKey.warnings.map((warning) => (
         <p key={warning} className="flex gap-1.5 text-xs text-bad">
           <TriangleAlert size={13} aria-hidden className="mt-0.5 shrink-0" />
@@ -245,23 +255,27 @@ const LISTS = [
 
 function PermissionCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
   return (
-    <div className="break-words">
+    <div className="max-md:w-24">
       {PERMISSIONS.find(([name]) => name === apiKey.permission)?.[1] ?? apiKey.permission}
-      {apiKey.domain !== null && (
-        <p className="text-xs [overflow-wrap:anywhere] text-muted">For {apiKey.domain}</p>
-      )}
-      {LISTS.map(([name, label]) => {
-        const entries = apiKey[name];
-        return (
-          entries && (
-            <p key={name} className="text-xs [overflow-wrap:anywhere] text-muted">
-              {label} {entries.join(', ')}
-            </p>
-          )
-        );
-      })}
+      <div className="max-md:hidden">
+        <Restrictions apiKey={apiKey} />
+      </div>
     </div>
   );
+}
+
+/** Where a key is limited to a domain, networks, senders or recipients. */
+function Restrictions({ apiKey }: { apiKey: ApiKey }): ReactNode {
+  const lists = LISTS.flatMap(([name, label]) => {
+    const entries = apiKey[name];
+    return entries ? `${label} ${entries.join(', ')}` : [];
+  });
+  const lines = apiKey.domain === null ? lists : [`For ${apiKey.domain}`, ...lists];
+  return lines.map((line) => (
+    <p key={line} className="text-xs [overflow-wrap:anywhere] text-muted">
+      {line}
+    </p>
+  ));
 }
 
 /** The lists of a key, each in one field. An empty field does not limit the key. */

@@ -9,6 +9,7 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { Fact, Facts } from '../../ui/facts.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
 import { useLastChange } from '../../ui/last-change.tsx';
@@ -97,16 +98,14 @@ function ReturnPathHost(): ReactNode {
       }
       footer={last}
     >
-      <p className="text-sm">
-        {host.name === null ? (
-          'Not set yet'
-        ) : (
-          <span className="font-mono text-xs [overflow-wrap:anywhere]">{host.name}</span>
-        )}
-        <span className="block [overflow-wrap:anywhere] text-muted">
-          Names of the nodes: {host.node_names.join(', ') || 'none'}
-        </span>
-      </p>
+      <Facts>
+        <Fact name="Host" isCode={host.name !== null}>
+          {host.name ?? 'Not set yet'}
+        </Fact>
+        <Fact name="Names of the nodes" isCode>
+          {host.node_names.join(', ') || '–'}
+        </Fact>
+      </Facts>
       <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change the host for bounces">
         <SharedForm
           action="Save"
@@ -153,9 +152,12 @@ function Retention(): ReactNode {
     <Card
       title="How long mail is kept"
       about={
-        <HandbookLink page="configuration#how-long-mail-is-kept" isInText>
-          Variables and projects
-        </HandbookLink>
+        <>
+          A project may have shorter periods.{' '}
+          <HandbookLink page="configuration#how-long-mail-is-kept" isInText>
+            How to set them
+          </HandbookLink>
+        </>
       }
       actions={
         isWaiting && (
@@ -177,16 +179,16 @@ function Retention(): ReactNode {
 
 function RetentionFacts({ state }: { state: RetentionState }): ReactNode {
   return (
-    <div className="space-y-1 text-sm">
-      <p>
-        Content is kept {kept(state.content)}, and emails with their timeline {kept(state.metadata)}
-        . A project may have shorter periods.
-      </p>
-      {state.ran_at !== null && (
-        <p className="text-muted">
-          Last looked for due mail <Time at={state.ran_at} />.
-        </p>
-      )}
+    <div className="space-y-2 text-sm">
+      <Facts>
+        <Fact name="Content">{kept(state.content)}</Fact>
+        <Fact name="Emails with their timeline">{kept(state.metadata)}</Fact>
+        {state.ran_at !== null && (
+          <Fact name="Last looked for due mail">
+            <Time at={state.ran_at} />
+          </Fact>
+        )}
+      </Facts>
       {state.held_until !== null && (
         <p className="text-wait">
           Paused until <Time at={state.held_until} />, because the clock of the database moved by{' '}
@@ -202,12 +204,12 @@ function RetentionFacts({ state }: { state: RetentionState }): ReactNode {
   );
 }
 
-/** "for 45 days"; the service writes "45d". */
+/** "45 days"; the service writes "45d". */
 function kept(period: string): string {
   const [, number = '', unit = ''] = /^(\d+)([dh])$/.exec(period) ?? [];
-  if (number === '') return period === 'ever' ? 'for ever' : `for ${period}`;
+  if (number === '') return period === 'ever' ? 'for ever' : period;
   const noun = unit === 'd' ? 'day' : 'hour';
-  return `for ${number} ${number === '1' ? noun : `${noun}s`}`;
+  return `${number} ${number === '1' ? noun : `${noun}s`}`;
 }
 
 function Blocks(): ReactNode {
@@ -260,6 +262,7 @@ function Blocks(): ReactNode {
               cell: (block) => (
                 <Button
                   size="small"
+                  look="quiet"
                   aria-label={`Try ${block.provider} now`}
                   onClick={() => void probe(block)}
                 >

@@ -26,19 +26,21 @@ export function SettingsScreen(): ReactNode {
   const isOwner = useMay()('listVariables');
   if (!session) return null;
   const { name, email, role } = session.member;
+  const isInstallation = isOwner && tab === 'installation';
   return (
     <>
-      <PageHead title="Settings" about={`${name} (${email}), ${role}`} />
+      <PageHead
+        title="Settings"
+        about={
+          isInstallation ? 'For all projects of this installation.' : `${name} (${email}), ${role}`
+        }
+      />
       {isOwner && (
         <div className="mb-6">
           <TabLinks label="Settings of" tabs={TABS} />
         </div>
       )}
-      {isOwner && tab === 'installation' ? (
-        <Installation />
-      ) : (
-        <Account hasPassword={session.member.has_password} />
-      )}
+      {isInstallation ? <Installation /> : <Account hasPassword={session.member.has_password} />}
     </>
   );
 }
@@ -186,9 +188,10 @@ function SessionTable(props: { rows: OwnSession[]; onEnd: (id: string) => void }
         },
         {
           title: 'Signed in',
+          isNumber: true,
           cell: ({ created_at: at }) => <Time at={at} />,
         },
-        { title: 'Last used', cell: ({ last_used_at: at }) => <Time at={at} /> },
+        { title: 'Last used', isNumber: true, cell: ({ last_used_at: at }) => <Time at={at} /> },
         {
           title: '',
           isNumber: true,
@@ -198,6 +201,7 @@ function SessionTable(props: { rows: OwnSession[]; onEnd: (id: string) => void }
             ) : (
               <Button
                 size="small"
+                look="quiet"
                 aria-label={`Sign out of the session from ${network}`}
                 onClick={() => props.onEnd(id)}
               >

@@ -74,19 +74,18 @@ function VariableGroup(props: { group: ReturnType<typeof groupsOf>[number] }): R
   const { title, section, variables } = props.group;
   return (
     <section aria-label={title} className="border-line not-first:border-t">
-      <h3 className="flex flex-wrap items-baseline gap-x-3 px-(--page-x) pt-3 text-sm font-semibold">
-        {title}
-        {section !== '' && (
-          <span className="font-normal">
-            <HandbookLink page={`configuration#${section}`} isInText>
-              What they mean
-            </HandbookLink>
-          </span>
+      <h3 className="px-(--page-x) pt-3 text-sm font-semibold">
+        {section === '' ? (
+          title
+        ) : (
+          <HandbookLink page={`configuration#${section}`} isInText>
+            {title}
+          </HandbookLink>
         )}
       </h3>
       <dl className="px-(--page-x) pt-1 pb-3 text-sm">
         {variables.map((one) => (
-          <div key={one.name} className="grid gap-x-4 py-1 md:grid-cols-[minmax(20rem,2fr)_3fr]">
+          <div key={one.name} className="grid gap-x-4 py-1 md:grid-cols-[22rem_minmax(0,1fr)]">
             <dt className="font-mono text-xs leading-5 break-all">{one.name}</dt>
             <dd className="min-w-0">
               <Value variable={one} />

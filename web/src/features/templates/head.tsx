@@ -24,21 +24,29 @@ export function useTemplate(id: string) {
   return useQuery(api.query('getTemplate', { path: { id } }));
 }
 
-/** The published version, and whether there is a newer draft. */
-export function TemplateMark({ template }: { template: TemplateSummary }): ReactNode {
+/**
+ * The version that emails use, and whether there are changes that they do not use yet.
+ * @param props.isFilled beside the title of a page
+ */
+export function TemplateMark(props: { template: TemplateSummary; isFilled?: boolean }): ReactNode {
+  const { template, isFilled = false } = props;
   const { published_version: published, latest_version: latest } = template;
-  if (published === null) return <DraftChip>draft</DraftChip>;
+  if (published === null) return <DraftChip isFilled={isFilled}>not published</DraftChip>;
   if (published === latest) {
-    return <Chip tone="good">version {published}</Chip>;
+    return (
+      <Chip tone="good">
+        version {published} published
+      </Chip>
+    );
   }
-  return <DraftChip>{`version ${published}, newer draft`}</DraftChip>;
+  return <DraftChip isFilled={isFilled}>{`version ${published} published, changes not`}</DraftChip>;
 }
 
 /** A content that no email uses yet. */
-export function DraftChip({ children }: { children: ReactNode }): ReactNode {
+export function DraftChip(props: { isFilled?: boolean; children: ReactNode }): ReactNode {
   return (
     <Chip tone="open" icon={PencilLine}>
-      {children}
+      {props.children}
     </Chip>
   );
 }
@@ -80,7 +88,7 @@ export function TemplateHead(props: {
         crumb={<ToTemplates />}
         about={
           <span className="flex flex-wrap items-center gap-x-3">
-            <TemplateMark template={template} />
+            <TemplateMark template={template} isFilled />
             {template.alias !== null && <code className="font-mono text-xs">{template.alias}</code>}
           </span>
         }

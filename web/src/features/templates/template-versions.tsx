@@ -97,7 +97,11 @@ function Row(props: { template: Template; version: TemplateVersion; isOpen: bool
     >
       <span className="flex items-center gap-3">
         <span className="font-medium">Version {version}</span>
-        {version === template.published_version && <Chip tone="good">published</Chip>}
+        {version === template.published_version && (
+          <Chip tone="good">
+            published
+          </Chip>
+        )}
         {publishedAt === null && <DraftChip>draft</DraftChip>}
         <span className="ml-auto text-muted">
           <Time at={at} />
@@ -150,7 +154,9 @@ function Version({ template, version, others, before }: Props): ReactNode {
         )}
         {!isPublished && (
           <Allowed to="publishTemplate">
-            <Button onClick={() => setOpen('publish')}>Publish</Button>
+            <Button look="primary" onClick={() => setOpen('publish')}>
+              Publish
+            </Button>
           </Allowed>
         )}
       </div>

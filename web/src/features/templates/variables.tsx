@@ -1,5 +1,5 @@
 /** The variables of a template: names, types, defaults, and sample values for the preview. */
-import { Plus, Trash2 } from 'lucide-react';
+import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { INPUT } from '../../ui/field.tsx';
@@ -74,7 +74,7 @@ function Variable(props: {
         </select>
         {!isReadOnly && (
           <IconButton label={`Remove ${called}`} onClick={onRemove}>
-            <Trash2 size={14} aria-hidden />
+            <X size={15} aria-hidden />
           </IconButton>
         )}
       </div>
