@@ -53,6 +53,13 @@ async function deferred(id: string) {
 
 const allDelivered = (ids: readonly string[]) => journey.allDelivered(ids, SOON_MS);
 
+/** Asserts that there is this block. A probe may be refused, and count, before the test looks. */
+async function assertBlocked(mx: MailServer, expected: object): Promise<void> {
+  const [{ refusals, ...block }, ...others] = await blocksOf(mx);
+  assert.deepEqual([block, ...others], [expected]);
+  assert.ok(refusals >= 3, `${refusals} refusals`);
+}
+
 function blocksOf({ name }: MailServer) {
   return service.sql(
     `select about, subject, refusals, senders from provider_blocks where provider = $1 and since is not null
@@ -68,10 +75,9 @@ function transactions({ sessions }: MailServer): number {
 test('while a provider refuses our address, its mail waits, one message at a time is a probe, and the first delivery releases all', async () => {
   const mx = await journey.mailServer('blocking.test', { phases: { rcpt: ADDRESS } });
   const ids = await sendRefused('blocking.test', 3);
-  assert.deepEqual(await blocksOf(mx), [
-    { about: 'address', subject: OWN_NAME, refusals: 3, senders: ['acme.example'] },
-  ]);
+  await assertBlocked(mx, { about: 'address', subject: OWN_NAME, senders: ['acme.example'] });
   const before = transactions(mx);
+  const sinceMs = performance.now();
   const waiting = await Promise.all(
     Array.from({ length: 30 }, (_, n) => journey.send({ to: `kim${n}@blocking.test` })),
   );
@@ -87,7 +93,9 @@ test('while a provider refuses our address, its mail waits, one message at a tim
     timeoutMs: SOON_MS,
   });
   const tried = transactions(mx) - before;
-  assert.ok(tried < 12, `${tried} of 31 messages were tried, and only probes should be`);
+  // There is at most a probe a second, however long all this takes; and a worker may not know of the block at first.
+  const triedMax = 6 + Math.ceil((performance.now() - sinceMs) / 1_000);
+  assert.ok(tried <= triedMax, `${tried} of 31 messages were tried, and only probes should be`);
   mx.set({});
   await allDelivered([...ids, ...waiting]);
   assert.deepEqual(await blocksOf(mx), []);
@@ -99,9 +107,11 @@ test('mail of one refused sending domain waits, while that of others is delivere
   const refused = { mail: DOMAIN };
   const mx = await journey.mailServer('choosy.test', { phases: refused });
   const ids = await sendRefused('choosy.test', 3);
-  assert.deepEqual(await blocksOf(mx), [
-    { about: 'domain', subject: 'acme.example', refusals: 3, senders: ['acme.example'] },
-  ]);
+  await assertBlocked(mx, {
+    about: 'domain',
+    subject: 'acme.example',
+    senders: ['acme.example'],
+  });
   mx.set({ phases: { rset: '250 2.0.0 Ok' }, messageReplies: { kim: DOMAIN } });
   const other = await journey.send({ to: 'lu@choosy.test', ...from('other.example') });
   assert.equal((await journey.ended(other)).status, 'delivered');

@@ -175,10 +175,12 @@ test('a provider that does not answer is suspended, which counts as no attempt, 
   await journey.ended(reached);
   assert.equal(other.messages.length, 1);
   await waitFor(async () => mx.connections > asked, { what: 'a probe' });
+  // Every five seconds there is one, however long the machine takes to come here.
+  const triedMax = mx.connections - asked + 2;
   mx.set({});
   await allAttempted(waiting);
   const failed = await deferredOf(waiting);
-  assert.ok(failed <= 3, `${failed} of 20 emails were tried in vain`);
+  assert.ok(failed <= triedMax, `${failed} of 20 emails were tried in vain`);
   await journey.pass({ hours: 5 });
   await allDelivered([first, ...waiting]);
   await waitFor(async () => (await shown(mx.name))?.state !== 'suspended', {
