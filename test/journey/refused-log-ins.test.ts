@@ -168,8 +168,7 @@ test('a flood of wrong keys has few lines: enough for fail2ban to block the clie
   );
   // A stop ends the minute.
   await service.stop();
-  const summary = logLines(service).find(
-    (line) => line.event === 'log_in.refused.more' && line.client === client,
-  );
-  assert.ok(summary && summary.count >= 20);
+  const summaries = mine().filter(({ event }) => event === 'log_in.refused.more');
+  const more = summaries.reduce((sum, { count }) => sum + count, 0);
+  assert.ok(more >= 20, `${more} in ${summaries.length} minutes`);
 });

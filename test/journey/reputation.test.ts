@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';
 import { runLoad } from '../support/load.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually, waitFor } from '../support/wait.ts';
 
 const journey = await startJourney(
   { LETTERHAUS_REPUTATION_INTERVAL_S: '1', LETTERHAUS_LOG: 'warn' },
@@ -123,8 +123,11 @@ test('no alert is raised below the minimum number of emails or by anything but b
   await sendMany(blocked, { delivered: 20, suppressed: 20 });
   await sendMany(last, { bounced: 20 });
   await alertEvent('last.test', 'raised');
-  assert.deepEqual(await counted('few.test'), { ended: 19, bounced: 15, complained: 0 });
-  assert.deepEqual(await counted('suppressed.test'), { ended: 20, bounced: 0, complained: 0 });
+  // Each worker writes its counts every few seconds.
+  await eventually(async () => {
+    assert.deepEqual(await counted('few.test'), { ended: 19, bounced: 15, complained: 0 });
+    assert.deepEqual(await counted('suppressed.test'), { ended: 20, bounced: 0, complained: 0 });
+  });
   const active = await service.sql('select domain from reputation_alerts order by domain');
   assert.deepEqual(
     active.map(({ domain }) => domain),
