@@ -17,7 +17,7 @@ writeFileSync(shaping, JSON.stringify({ uplink: { no_answer_s: 0.5, retry_s: 0.5
 const journey = await startJourney({
   LETTERHAUS_SHAPING: shaping,
   LETTERHAUS_RETRY_WAITS: '1h',
-  LETTERHAUS_SMTP_TIMEOUT_S: '2',
+  LETTERHAUS_SMTP_TIMEOUT_S: '4',
 });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
