@@ -39,13 +39,13 @@ test('a rotation of the secret key continues only when every node has the keys o
     assert.equal(early.code, 1);
     assert.match(early.stderr, /do not use the same secret keys/);
     await restartFirst(both);
-    assert.equal((await rotate(both, '30')).step, 'switch');
+    assert.equal((await rotate(both, '120')).step, 'switch');
     // Sealing anew waits until nobody seals with the old key any more.
     assert.equal((await rotate(turned, '2')).code, 1);
     await restartFirst(turned);
     assert.equal((await rotate(turned, '2')).code, 1);
   }
-  assert.equal((await rotate(turned, '60')).step, 'sealed');
+  assert.equal((await rotate(turned, '120')).step, 'sealed');
   const { status, body } = await send();
   assert.equal(status, 202);
   await first.waitForStatus(body.id, 'delivered');

@@ -34,7 +34,7 @@ test('after workers were killed around commits, the counts are those of the stor
       accepted += (await runLoad(service, { key, count: EMAILS, from, to })).accepted.length;
       return kills() >= KILLS.length;
     },
-    { what: 'a worker to be killed at each failpoint', timeoutMs: 60_000 },
+    { what: 'a worker to be killed at each failpoint', timeoutMs: 180_000 },
   );
   const isQueueEmpty = async () => (await service.sql('select from queue limit 1')).length === 0;
   await waitFor(isQueueEmpty, { what: 'all recipients to end', timeoutMs: 60_000 });
