@@ -5,11 +5,10 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { choosePort, portTurns } from '../../src/net/choose-port.ts';
 import { temporaryFolder } from '../support/embedded.ts';
 import { LAUNCHER } from '../support/letterhaus.ts';
 import { runLoad } from '../support/load.ts';
@@ -56,12 +55,13 @@ async function newMachine(
   return { folder, dataDir, envFile, at };
 }
 
+const turns = portTurns(process.pid);
+
+/** A port that the system gives to nobody else before the machine listens on it. */
 async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  const chosen = await choosePort({ host: '127.0.0.1', port: 0, isPortConfigured: true }, turns);
+  assert.ok('port' in chosen);
+  return chosen.port;
 }
 
 /** Counts the nodes that `letterhaus status` lists. */
