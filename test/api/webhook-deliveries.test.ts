@@ -88,8 +88,10 @@ test('a filter that is not valid is refused with its field', async () => {
 });
 
 test('a failing webhook has its last failure, and statistics group the failures by response', async () => {
+  // No attempt of the schedule comes between those of this test.
   await using receiver = await startReceiver(({ event }) => ({
     status: 500,
+    headers: { 'retry-after': '3600' },
     body: `{"error":"database is locked","row":${event.created_at.slice(-4, -1)}}`,
   }));
   await using webhook = await registered(receiver, { events: ['email.delivered'] });
