@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';
 import { assertFailure, EMAIL, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { type ApiResponse, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
 
 const service = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '10000/60' } });
 after(() => service[Symbol.asyncDispose]());
@@ -211,6 +212,12 @@ test('emails are found by status, alone and together with other filters', async 
     complained: await service.send({ tags, to: 'complained+list@simulator.test' }),
   };
   for (const [status, id] of Object.entries(byStatus)) await service.waitForStatus(id, status);
+  // The next attempt comes after seconds, and the email would be `sending` then.
+  const putOff = `update queue set due_at = app_now() + interval '1 hour'
+                   where email_id = $1 and holder is null returning 1`;
+  await waitFor(async () => (await service.sql(putOff, [byStatus.deferred])).length > 0, {
+    what: 'the next attempt to be put off',
+  });
   for (const [status, id] of Object.entries(byStatus)) {
     assert.deepEqual(await found(`status=${status}&tag=status`), [id]);
   }
