@@ -178,9 +178,10 @@ test('a node whose key is not that of the database any more ends, and its mail s
   };
   await reseal('domains', 'rsa_private_key');
   await reseal('domains', 'ed25519_private_key');
+  // The node ends within a second of the next change.
+  const id = await node.send({ to: 'delivered@simulator.test' });
   const check = restored.seal('x', 'installation');
   await node.sql('update installation set secret_check = $1', [check]);
-  const id = await node.send({ to: 'delivered@simulator.test' });
   assert.equal(await node.ended(), 1);
   await node.logged(/The secret key of this node \([0-9a-f]{8}\) does not open the secrets/);
   const waiting = await node.sql('select email_id as id from queue');
