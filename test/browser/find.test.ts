@@ -213,7 +213,9 @@ test('before anything is typed the palette offers what was opened last, actions 
   // The page that is open is not offered.
   await recent.first().waitFor();
   assert.deepEqual(await recent.allTextContents(), ['oda@harbour.example']);
-  const titles = await groups.evaluateAll((all) => all.map((one) => one.ariaLabel));
+  const titles = await Promise.all(
+    (await groups.all()).map((group) => group.getAttribute('aria-label')),
+  );
   assert.deepEqual(titles.slice(0, 3), ['Recent', 'Actions', 'Screens']);
   await assertAccessible(page, 'palette');
   await page.keyboard.press('Enter');

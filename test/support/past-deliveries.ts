@@ -39,8 +39,8 @@ select event.project_id, event.environment, event.endpoint_id, (past.value->>'id
     order by event_id offset past.place % 4 limit 1) event`;
 
 /**
- * Stores deliveries in every half hour but the last, each in its middle, so that a quarter of an hour later the chart is
- * the same.
+ * Stores deliveries in every half hour but the last, each in its middle, so that a quarter of an hour later the chart
+ * is the same.
  * @returns the id of one that was delivered at the third attempt
  */
 export async function storePastDeliveries(service: Service, webhook: string): Promise<string> {

@@ -54,7 +54,7 @@ const INDEX_COUNT_MAX = 200;
 /** Rows that are read from each end of a tenant queue for the last replies. */
 const REPLY_CANDIDATES = 100;
 /** Rows that are read of a tenant queue to find the paused domains of its mail on hold. */
-const HELD_CANDIDATES = 20;
+const ON_HOLD_CANDIDATES = 20;
 const PAUSED_DOMAINS_MAX = 10;
 
 /** True for single hosts, not for large providers or providers in the operator's file (net/providers.ts). */
@@ -221,16 +221,21 @@ function totalCounts(sampled: QueueCounts, providers: readonly ProviderCounts[])
   };
 }
 
-const HELD = namedParameters(['projectIds', 'projectId', 'environment', 'providers']);
+const PAUSED_MAIL_PARAMETERS = namedParameters([
+  'projectIds',
+  'projectId',
+  'environment',
+  'providers',
+]);
 
 // Mail on hold is due when it expires, so it is at the end of the tenant queue. Without a paused domain no row of the
 // queue is read.
 const PAUSED_MAIL = `
 with paused as materialized (
   select domains.project_id, domains.id, domains.name from domains
-   where domains.project_id = any(${HELD.sql.projectIds}::uuid[])
-     and (${HELD.sql.projectId}::uuid is null or domains.project_id = ${HELD.sql.projectId})
-     and (${HELD.sql.environment}::text is null or domains.environment = ${HELD.sql.environment})
+   where domains.project_id = any(${PAUSED_MAIL_PARAMETERS.sql.projectIds}::uuid[])
+     and (${PAUSED_MAIL_PARAMETERS.sql.projectId}::uuid is null or domains.project_id = ${PAUSED_MAIL_PARAMETERS.sql.projectId})
+     and (${PAUSED_MAIL_PARAMETERS.sql.environment}::text is null or domains.environment = ${PAUSED_MAIL_PARAMETERS.sql.environment})
      and domains.paused_at is not null and domains.deleted_at is null
    limit ${PAUSED_DOMAINS_MAX}
 )
@@ -238,19 +243,19 @@ select providers.provider, count(*)::int as seen,
        count(paused.id)::int as paused,
        coalesce(array_agg(distinct paused.name) filter (where paused.id is not null), '{}') as domains
   from (select distinct paused.project_id from paused) projects
- cross join unnest(${HELD.sql.providers}::text[]) providers(provider)
+ cross join unnest(${PAUSED_MAIL_PARAMETERS.sql.providers}::text[]) providers(provider)
  cross join lateral (
     select queue.project_id, queue.environment, queue.email_id, queue.held from queue
      where queue.project_id = projects.project_id and queue.provider = providers.provider
        and queue.holder is null
-     order by queue.due_at desc limit ${HELD_CANDIDATES}) waiting
+     order by queue.due_at desc limit ${ON_HOLD_CANDIDATES}) waiting
  cross join lateral (
     select emails.domain_id from emails
      where emails.project_id = waiting.project_id and emails.environment = waiting.environment
        and emails.id = waiting.email_id
      limit 1) emails
   left join paused on paused.project_id = waiting.project_id and paused.id = emails.domain_id
- where waiting.held and (${HELD.sql.environment}::text is null or waiting.environment = ${HELD.sql.environment})
+ where waiting.held and (${PAUSED_MAIL_PARAMETERS.sql.environment}::text is null or waiting.environment = ${PAUSED_MAIL_PARAMETERS.sql.environment})
  group by providers.provider`;
 
 /** Mail on hold for a provider in projects with a paused domain, as far as it was read. */
@@ -262,7 +267,7 @@ export type PausedMail = {
   domains: string[];
 };
 
-/** Reads up to HELD_CANDIDATES recipients for each provider and project. */
+/** Reads up to ON_HOLD_CANDIDATES recipients for each provider and project. */
 export async function readPausedMail(
   db: Queryable,
   { projectIds, environment, within }: Pick<QueueQuery, 'projectIds' | 'environment' | 'within'>,
@@ -270,7 +275,10 @@ export async function readPausedMail(
 ): Promise<PausedMail[]> {
   if (providers.length === 0) return [];
   const scope = { projectId: within.projectId, environment: within.environment ?? environment };
-  return db.query<PausedMail>(PAUSED_MAIL, HELD.valuesOf({ projectIds, providers, ...scope }));
+  return db.query<PausedMail>(
+    PAUSED_MAIL,
+    PAUSED_MAIL_PARAMETERS.valuesOf({ projectIds, providers, ...scope }),
+  );
 }
 
 /** The last reply of a mail server, or the reason why none was reached. */

@@ -125,10 +125,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
         className="max-h-[min(32rem,calc(76vh-5.5rem))] overflow-auto px-1.5 pb-1.5"
       >
         {[...Map.groupBy(choices.entries(), ([, { group }]) => group)].map(([group, entries]) => (
-          <ul key={group} role="group" aria-label={group}>
-            <li aria-hidden className="px-2.5 pt-3 pb-1 text-xs font-medium text-muted">
-              {group}
-            </li>
+          <Group key={group} title={group}>
             {entries.map(([index, choice]) => (
               <Option
                 key={keyOf(choice)}
@@ -139,11 +136,22 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
                 onChoose={() => choose(choice)}
               />
             ))}
-          </ul>
+          </Group>
         ))}
       </div>
       <Hints />
     </div>
+  );
+}
+
+function Group({ title, children }: { title: string; children: ReactNode }): ReactNode {
+  return (
+    <ul role="group" aria-label={title}>
+      <li aria-hidden className="px-2.5 pt-3 pb-1 text-xs font-medium text-muted">
+        {title}
+      </li>
+      {children}
+    </ul>
   );
 }
 

@@ -35,7 +35,7 @@ export function useRemembering(): void {
   useEffect(() => {
     if (key === null || kind === undefined || id === undefined) return;
     if (name === undefined && !isGone) return;
-    const others = read(key).filter((one) => one.kind !== kind || one.id !== id);
+    const others = keptUnder(key).filter((one) => one.kind !== kind || one.id !== id);
     const all = name === undefined || isGone ? others : [{ kind, id, name }, ...others];
     sessionStorage.setItem(key, JSON.stringify(all.slice(0, KEPT_MAX)));
   }, [key, kind, id, name, isGone]);
@@ -46,7 +46,7 @@ export function useRecent(): Recent[] {
   const key = useKey();
   const shown = useShown();
   if (key === null) return [];
-  return read(key).filter(({ kind, id }) => kind !== shown?.kind || id !== shown.id);
+  return keptUnder(key).filter(({ kind, id }) => kind !== shown?.kind || id !== shown.id);
 }
 
 export function forgetRecent(): void {
@@ -62,7 +62,7 @@ function useKey(): string | null {
   return session ? `${PREFIX}${session.member.id} ${scope.project} ${scope.environment}` : null;
 }
 
-function read(key: string): Recent[] {
+function keptUnder(key: string): Recent[] {
   return JSON.parse(sessionStorage.getItem(key) ?? '[]') as Recent[];
 }
 

@@ -57,15 +57,6 @@ export function PageBody({ children }: { children: ReactNode }): ReactNode {
   );
 }
 
-/** Two parts beside each other where there is room. */
-export function PageColumns({ children }: { children: ReactNode }): ReactNode {
-  return (
-    <div className="grid grid-cols-[repeat(auto-fit,minmax(min(100%,23.75rem),1fr))] items-start gap-6">
-      {children}
-    </div>
-  );
-}
-
 type AnchorProps = AnchorHTMLAttributes<HTMLAnchorElement> & { ref?: Ref<HTMLAnchorElement> };
 
 /** A link to the list that a page belongs to, above its title. */

@@ -86,7 +86,7 @@ export function PageSkeleton(): ReactNode {
 }
 
 /**
- * What a place without content says: one line that names the state, one line what to do, at most one action.
+ * Stands in a place without content: one line names the state, one says what to do, and there is at most one action.
  * @param props.isPage the title is that of the page
  */
 function State(props: {

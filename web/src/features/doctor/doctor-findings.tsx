@@ -159,7 +159,7 @@ const CODE = /`([^`]*)`|(\bLETTERHAUS_[A-Z0-9_]+(?:=\w+)?)/;
 
 /** Sets them as code, and names of documents as links. */
 function WithCode({ text }: { text: string }): ReactNode {
-  // Of the two groups, the other one is undefined.
+  // The group that did not match is undefined.
   return text.split(CODE).map((part, index) =>
     part === undefined ? null : index % 3 === 0 ? (
       <WithLinks key={index} text={part} />

@@ -92,19 +92,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
       <PageHead
         title={inOwnScript(domain.name)}
         crumb={<ToDomains />}
-        about={
-          <span className="flex flex-wrap items-center gap-x-3">
-            <DomainMark {...domain} />
-            {inOwnScript(domain.name) !== domain.name && (
-              <span className="font-mono text-xs">{domain.name}</span>
-            )}
-            {domain.checked_at && (
-              <span>
-                Checked <Time at={domain.checked_at} />
-              </span>
-            )}
-          </span>
-        }
+        about={<About domain={domain} />}
         primary={
           <Allowed to="verifyDomain">
             <Button
@@ -147,6 +135,22 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
         <RemoveForm domain={domain} />
       </Dialog>
     </>
+  );
+}
+
+function About({ domain }: { domain: Domain }): ReactNode {
+  return (
+    <span className="flex flex-wrap items-center gap-x-3">
+      <DomainMark {...domain} />
+      {inOwnScript(domain.name) !== domain.name && (
+        <span className="font-mono text-xs">{domain.name}</span>
+      )}
+      {domain.checked_at && (
+        <span>
+          Checked <Time at={domain.checked_at} />
+        </span>
+      )}
+    </span>
   );
 }
 

@@ -30,7 +30,6 @@ export function ProjectsScreen(): ReactNode {
   const close = (): void => setOpen(null);
   const projects = useQuery(api.query('listProjects'));
   const rows = projects.data?.data ?? [];
-  const name = rows.find(({ id }) => id === api.scope.project)?.name ?? 'this project';
   return (
     <>
       <PageHead
@@ -81,14 +80,7 @@ export function ProjectsScreen(): ReactNode {
             />
           }
         />
-        <div className="mt-4">
-          <h2 className="text-lg font-semibold break-words">{name}</h2>
-          <p className="text-muted">
-            The open project. Choose another one above to see its limits and alert.
-          </p>
-        </div>
-        <LimitsCard />
-        <ReputationCard />
+        <OpenProject name={rows.find(({ id }) => id === api.scope.project)?.name} />
       </PageBody>
       <Dialog isOpen={open === 'create'} onClose={close} title="Create a project">
         <CreateForm onDone={close} />
@@ -96,6 +88,21 @@ export function ProjectsScreen(): ReactNode {
       <Dialog isOpen={open !== null && open !== 'create'} onClose={close} title="Rename">
         {open !== null && open !== 'create' && <RenameForm project={open} onDone={close} />}
       </Dialog>
+    </>
+  );
+}
+
+function OpenProject({ name = 'This project' }: { name: string | undefined }): ReactNode {
+  return (
+    <>
+      <div className="mt-4">
+        <h2 className="text-lg font-semibold break-words">{name}</h2>
+        <p className="text-muted">
+          The open project. Choose another one above to see its limits and alert.
+        </p>
+      </div>
+      <LimitsCard />
+      <ReputationCard />
     </>
   );
 }

@@ -269,7 +269,7 @@ function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
     {
       title: 'Due',
       isNumber: true,
-      // What is late says since when; the rest, when it is next.
+      // Late mail shows since when; other mail shows when it is next.
       cell: ({ oldest_due_at: oldest, next_due_at: next }) =>
         oldest === null ? <MaybeNext at={next} /> : <Time at={oldest} />,
     },
@@ -289,7 +289,11 @@ function Projects({ queue }: { queue: Queue }): ReactNode {
             {
               title: 'Project',
               cell: ({ project_id: project, name, environment }) => (
-                <Link to={ROUTE} params={{ project, environment }} className="cell-link font-medium break-words">
+                <Link
+                  to={ROUTE}
+                  params={{ project, environment }}
+                  className="cell-link font-medium break-words"
+                >
                   {name}
                 </Link>
               ),

@@ -33,11 +33,7 @@ export function TemplateMark(props: { template: TemplateSummary; isFilled?: bool
   const { published_version: published, latest_version: latest } = template;
   if (published === null) return <DraftChip isFilled={isFilled}>not published</DraftChip>;
   if (published === latest) {
-    return (
-      <Chip tone="good">
-        version {published} published
-      </Chip>
-    );
+    return <Chip tone="good">version {published} published</Chip>;
   }
   return <DraftChip isFilled={isFilled}>{`version ${published} published, changes not`}</DraftChip>;
 }

@@ -97,11 +97,7 @@ function Row(props: { template: Template; version: TemplateVersion; isOpen: bool
     >
       <span className="flex items-center gap-3">
         <span className="font-medium">Version {version}</span>
-        {version === template.published_version && (
-          <Chip tone="good">
-            published
-          </Chip>
-        )}
+        {version === template.published_version && <Chip tone="good">published</Chip>}
         {publishedAt === null && <DraftChip>draft</DraftChip>}
         <span className="ml-auto text-muted">
           <Time at={at} />
