@@ -322,7 +322,7 @@ test('an invited member joins by the link, and has the rights of the role', asyn
   // Loads the page again, because an open one reads the role once a minute.
   await page.goto(`${screens}/api-keys`);
   await page.getByText('First test key').filter({ visible: true }).first().waitFor();
-  await visit(page, `${screens}/audit-log`, 'Your role is viewer.');
+  await visit(page, `${screens}/audit-log`, 'You are a viewer.');
   await chooseForRow(open.page, 'Vera Viewer', 'Remove');
   await open.page.getByRole('button', { name: 'Remove', exact: true }).click();
   await open.page.getByText('vera@acme.test').waitFor({ state: 'detached' });

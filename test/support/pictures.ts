@@ -12,6 +12,7 @@ import type { TestBrowser } from './chromium.ts';
 import { openPage, signedIn } from './dashboard.ts';
 import { type FullService, startFullService } from './full-service.ts';
 import { storePastDeliveries } from './past-deliveries.ts';
+import { removeReport, storeReport } from './pictured-doctor.ts';
 import { type Service, startService } from './service.ts';
 import { eventually } from './wait.ts';
 import { startReceiver } from './webhook-receiver.ts';
@@ -35,9 +36,9 @@ const DARK_PHONE = 'palette,account-menu,dialog';
 
 type Look = { size: keyof typeof SIZES; theme: 'light' | 'dark' };
 
-const DARK = 'queue,domain,templates,sign-in,emails,email,recipient,overview,webhook';
+const DARK = 'queue,domain,doctor-report,templates,sign-in,emails,email,recipient,overview,webhook';
 const PHONE =
-  'queue,domain,api-keys,members,sign-in,emails,email,recipients,overview,webhook,audit-log';
+  'queue,domain,doctor-report,api-keys,members,sign-in,emails,email,recipients,overview,webhook,audit-log';
 
 /** In the light every screen is pictured on a desk; the dark and the phone have those with the most parts. */
 const LOOKS: readonly (Look & { only?: string })[] = [
@@ -77,7 +78,9 @@ type Part = {
   screens: Screens;
 };
 
-const screensOfWaiting = (domain: string, viewer: Cookies, owner: Cookies): Screens => ({
+type WaitingContext = { service: Service; domain: string; viewer: Cookies; owner: Cookies };
+
+const screensOfWaiting = ({ service, domain, viewer, owner }: WaitingContext): Screens => ({
   queue: ['queue', 'In delivery'],
   provider: ['queue?provider=mail.harbour.example', 'Settings in effect'],
   domains: ['domains', 'acme.test'],
@@ -90,6 +93,11 @@ const screensOfWaiting = (domain: string, viewer: Cookies, owner: Cookies): Scre
   templates: ['templates', 'Password reset'],
   'no-templates': ['templates?q=nothing', 'No matching templates'],
   doctor: ['doctor', 'The doctor has not run yet'],
+  'doctor-report': [
+    'doctor',
+    'Outgoing port 25',
+    { prepare: () => storeReport(service), restore: () => removeReport(service) },
+  ],
   dialog: [
     'suppressions',
     'kim@lagoon.example',
@@ -377,7 +385,12 @@ async function fill(service: Service): Promise<Part> {
   );
   const domain = await make('/v1/domains', { name: 'news.example' });
   const cookies = signedIn(service, owner);
-  const screens = screensOfWaiting(String(domain.body.id), signedIn(service, viewer), cookies);
+  const screens = screensOfWaiting({
+    service,
+    domain: String(domain.body.id),
+    viewer: signedIn(service, viewer),
+    owner: cookies,
+  });
   return { service, project, screens, cookies };
 }
 

@@ -41,12 +41,18 @@ export const setupQuery = queryOptions({
 
 export async function signOut(): Promise<void> {
   await call('endSession');
-  wasSignedIn = false;
+  forgetTab();
 }
 
 export async function signOutEverywhere(): Promise<void> {
   await call('endAllSessions');
+  forgetTab();
+}
+
+function forgetTab(): void {
   wasSignedIn = false;
+  // It holds the names of objects that were opened last.
+  sessionStorage.clear();
 }
 
 const LAST_SCOPE = 'letterhaus-scope';

@@ -16,7 +16,6 @@ import { type ReactNode, useState } from 'react';
 import { useScope } from '../api/scope.ts';
 import { sessionQuery, signOut } from '../api/session.ts';
 import { MENU_ITEM, MENU_POPUP } from '../ui/more-menu.tsx';
-import { forgetRecent } from './recent.ts';
 import { chooseTheme, chosenTheme, type Theme, THEME_WORDS, THEMES } from './theme.ts';
 
 const THEME_ICONS: Readonly<Record<Theme, LucideIcon>> = {
@@ -34,7 +33,6 @@ export function AccountMenu({ onLeave }: { onLeave: (() => void) | undefined }):
   const leave = async (): Promise<void> => {
     await signOut();
     cache.clear();
-    forgetRecent();
     await navigate({ to: '/sign-in' });
   };
   const name = session?.member.name ?? 'Account';

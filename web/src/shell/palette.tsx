@@ -125,7 +125,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
         className="max-h-[min(32rem,calc(76vh-5.5rem))] overflow-auto px-1.5 pb-1.5"
       >
         {[...Map.groupBy(choices.entries(), ([, { group }]) => group)].map(([group, entries]) => (
-          <Group key={group} title={group}>
+          <ChoiceGroup key={group} title={group}>
             {entries.map(([index, choice]) => (
               <Option
                 key={keyOf(choice)}
@@ -136,7 +136,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
                 onChoose={() => choose(choice)}
               />
             ))}
-          </Group>
+          </ChoiceGroup>
         ))}
       </div>
       <Hints />
@@ -144,7 +144,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
   );
 }
 
-function Group({ title, children }: { title: string; children: ReactNode }): ReactNode {
+function ChoiceGroup({ title, children }: { title: Group; children: ReactNode }): ReactNode {
   return (
     <ul role="group" aria-label={title}>
       <li aria-hidden className="px-2.5 pt-3 pb-1 text-xs font-medium text-muted">

@@ -1,6 +1,6 @@
 /**
  * The objects that the member opened last in this tab, in one project and environment. The palette offers them. The
- * list ends with the tab or with signing out, because its names may be addresses of recipients.
+ * list ends with the tab or with signing out (api/session.ts), because its names may be addresses of recipients.
  */
 import { useQuery } from '@tanstack/react-query';
 import { useMatches } from '@tanstack/react-router';
@@ -49,12 +49,6 @@ export function useRecent(): Recent[] {
   return keptUnder(key).filter(({ kind, id }) => kind !== shown?.kind || id !== shown.id);
 }
 
-export function forgetRecent(): void {
-  for (const key of Object.keys(sessionStorage)) {
-    if (key.startsWith(PREFIX)) sessionStorage.removeItem(key);
-  }
-}
-
 /** Another member who signs in here gets a list of their own. */
 function useKey(): string | null {
   const { scope } = useApi();
@@ -83,12 +77,12 @@ function useName(shown: Pick<Recent, 'kind' | 'id'> | null) {
   });
   const address = shown?.kind === 'recipient' ? shown.id : '';
   // The page reads, this only takes part.
-  const read = { enabled: false } as const;
-  const email = useQuery({ ...query('getEmail', pathOf('email')), ...read });
-  const recipient = useQuery({ ...query('getRecipient', { path: { address } }), ...read });
-  const domain = useQuery({ ...query('getDomain', pathOf('domain')), ...read });
-  const template = useQuery({ ...query('getTemplate', pathOf('template')), ...read });
-  const webhook = useQuery({ ...query('getWebhook', pathOf('webhook')), ...read });
+  const passive = { enabled: false } as const;
+  const email = useQuery({ ...query('getEmail', pathOf('email')), ...passive });
+  const recipient = useQuery({ ...query('getRecipient', { path: { address } }), ...passive });
+  const domain = useQuery({ ...query('getDomain', pathOf('domain')), ...passive });
+  const template = useQuery({ ...query('getTemplate', pathOf('template')), ...passive });
+  const webhook = useQuery({ ...query('getWebhook', pathOf('webhook')), ...passive });
   const errors = [email, recipient, domain, template, webhook].map(({ error }) => error);
   return {
     name:

@@ -12,10 +12,7 @@ import type { Tone } from './tone.ts';
 const ROWS_OF_WINDOW = 40;
 const NAME_WIDTHS = ['w-3/5', 'w-2/5', 'w-1/2', 'w-1/3'];
 
-/**
- * Rows of a table that loads, in the geometry of the real ones.
- * @param props.rows their number; else a head, and as many rows as the window shows
- */
+/** Rows of a table that loads, in the geometry of the real ones: `rows`, or a head and as many as the window shows. */
 export function RowsSkeleton({ rows }: { rows?: number }): ReactNode {
   const height =
     rows === undefined
@@ -47,23 +44,23 @@ export function RowsSkeleton({ rows }: { rows?: number }): ReactNode {
   );
 }
 
-/** Rows of two lines, like those of the lists of emails, as many as there is room for. */
+/** From this width on, rows of emails have columns and a head. */
+const EMAIL_ROW =
+  'grid h-14 grid-cols-[minmax(0,1fr)_auto] content-center items-center gap-x-6 gap-y-2.5 border-b border-line px-(--page-x) @min-[720px]:h-11 @min-[720px]:grid-cols-[minmax(0,2fr)_minmax(0,3fr)_7rem_6rem]';
+
+/** Rows of the lists of emails, as many as there is room for. */
 export function ListSkeleton({ rows = ROWS_OF_WINDOW }: { rows?: number }): ReactNode {
   return (
-    <div role="status" aria-label="Loading" className="min-h-0 grow overflow-hidden">
+    <div role="status" aria-label="Loading" className="@container min-h-0 grow overflow-hidden">
+      {rows === ROWS_OF_WINDOW && (
+        <div className="hidden h-8.5 border-b border-line @min-[720px]:block" />
+      )}
       {Array.from({ length: rows }, (_, row) => (
-        <div
-          key={row}
-          className="flex h-14.5 items-center justify-between gap-8 border-b border-line px-(--page-x)"
-        >
-          <div className="min-w-0 grow space-y-2.5">
-            <div className="skeleton h-3 w-48 max-w-full" />
-            <div className={`skeleton h-3 ${widthOf(row)}`} />
-          </div>
-          <div className="flex w-16 shrink-0 flex-col items-end gap-2.5">
-            <div className="skeleton h-3 w-12" />
-            <div className="skeleton h-3 w-16" />
-          </div>
+        <div key={row} className={EMAIL_ROW}>
+          <div className="skeleton h-3 w-48 max-w-full" />
+          <div className={`skeleton order-2 h-3 @min-[720px]:order-none ${widthOf(row)}`} />
+          <div className="skeleton order-3 h-3 w-18 @min-[720px]:order-none" />
+          <div className="skeleton order-1 h-3 w-14 justify-self-end @min-[720px]:order-none" />
         </div>
       ))}
     </div>
@@ -74,19 +71,27 @@ function widthOf(row: number): string {
   return NAME_WIDTHS[row % NAME_WIDTHS.length] ?? '';
 }
 
-/** The cards of a page that loads. */
+/** The card of a page that loads. */
 export function PageSkeleton(): ReactNode {
+  return (
+    <OnCard>
+      <RowsSkeleton />
+    </OnCard>
+  );
+}
+
+function OnCard({ children }: { children: ReactNode }): ReactNode {
   return (
     <PageBody>
       <div className="overflow-hidden rounded-card border border-line bg-surface [--page-x:1rem]">
-        <RowsSkeleton />
+        {children}
       </div>
     </PageBody>
   );
 }
 
 /**
- * Stands in a place without content: one line names the state, one says what to do, and there is at most one action.
+ * A place without content: one line that names the state, one line that says what to do, at most one action.
  * @param props.isPage the title is that of the page
  */
 function State(props: {
@@ -148,6 +153,20 @@ export function Problem({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
+/** Shows instead of a page, below its head, that it loads or could not be read. */
+export function PageState(props: {
+  query: { isPending: boolean; isError: boolean; error: unknown; refetch: () => unknown };
+}): ReactNode {
+  const { isPending, isError, error, refetch } = props.query;
+  if (isPending) return <PageSkeleton />;
+  if (!isError) return null;
+  return (
+    <OnCard>
+      <Problem error={error} retry={() => void refetch()} />
+    </OnCard>
+  );
+}
+
 export function sentenceOf(error: unknown): string {
   return error instanceof Error ? error.message : 'Something went wrong.';
 }
@@ -183,13 +202,11 @@ export function StatePage(props: {
   }, [title]);
   return (
     <div className="pt-6">
-      <PageBody>
-        <div className="rounded-card border border-line bg-surface">
-          <State isPage icon={icon} tone="quiet" title={title} action={action}>
-            {children}
-          </State>
-        </div>
-      </PageBody>
+      <OnCard>
+        <State isPage icon={icon} tone="quiet" title={title} action={action}>
+          {children}
+        </State>
+      </OnCard>
     </div>
   );
 }

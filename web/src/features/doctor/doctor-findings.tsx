@@ -20,8 +20,8 @@ import { Card } from '../../ui/card.tsx';
 import { Code } from '../../ui/states.tsx';
 
 type Level = DoctorFinding['level'];
-/** `names`: the sentence about other names, or null. */
-type Entry = DoctorFinding & { names: string | null };
+/** `names`: sentences about other names and checks. */
+type Entry = DoctorFinding & { names: readonly string[] };
 
 const PROBLEMS = [
   ['red', 'Stops or loses mail'],
@@ -105,7 +105,11 @@ function Entries({ findings }: { findings: readonly DoctorFinding[] }): ReactNod
             <p className="break-words">
               <WithCode text={finding.found} />
             </p>
-            {finding.names !== null && <p className="break-words">{finding.names}</p>}
+            {finding.names.map((sentence) => (
+              <p key={sentence} className="break-words text-muted">
+                {sentence}
+              </p>
+            ))}
             {finding.meaning !== null && (
               <p className="text-muted">
                 <WithCode text={finding.meaning} />
@@ -145,13 +149,14 @@ function Remedy({ text }: { text: string }): ReactNode {
   );
 }
 
-/** Equal findings share one entry, with the names of all domains and the titles of all checks. */
+/** Equal findings share one entry, with the names of all domains and the titles of the other checks. */
 function withoutRepeats(findings: readonly DoctorFinding[]): Entry[] {
-  return groupEqualFindings(findings).map((equal) => ({
-    ...equal.first,
-    title: [...new Set(equal.findings.map(({ title }) => title))].join(', '),
-    names: sentenceOfNames(equal, Infinity),
-  }));
+  return groupEqualFindings(findings).map((equal) => {
+    const [title = '', ...others] = new Set(equal.findings.map((one) => one.title));
+    const alsoFound = others.length === 0 ? null : `Also found by: ${others.join(', ')}.`;
+    const names = [sentenceOfNames(equal, Infinity), alsoFound].filter((one) => one !== null);
+    return { ...equal.first, title, names };
+  });
 }
 
 /** Names in backticks, as the command line prints them, and variables. */
@@ -159,7 +164,7 @@ const CODE = /`([^`]*)`|(\bLETTERHAUS_[A-Z0-9_]+(?:=\w+)?)/;
 
 /** Sets them as code, and names of documents as links. */
 function WithCode({ text }: { text: string }): ReactNode {
-  // The group that did not match is undefined.
+  // A part has one of the two groups, and the other one is undefined.
   return text.split(CODE).map((part, index) =>
     part === undefined ? null : index % 3 === 0 ? (
       <WithLinks key={index} text={part} />

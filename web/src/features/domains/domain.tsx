@@ -19,7 +19,7 @@ import type { MoreItem } from '../../ui/more-menu.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
 import { SharedAction } from '../../ui/shared-action.tsx';
 import type { IfMatch } from '../../ui/shared-change.tsx';
-import { Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
+import { PageState, sentenceOf } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { inOwnScript } from '../../lib/domain-name.ts';
@@ -39,8 +39,7 @@ export function DomainScreen(): ReactNode {
   return (
     <>
       {!domain.isSuccess && <PageHead title="Domain" crumb={<ToDomains />} />}
-      {domain.isPending && <RowsSkeleton />}
-      {domain.isError && <Problem error={domain.error} retry={() => void domain.refetch()} />}
+      <PageState query={domain} />
       {domain.isSuccess && <Loaded domain={domain.data} />}
     </>
   );

@@ -139,7 +139,11 @@ function RequestTable(props: {
       ]}
       empty={
         <Empty title={isFiltered ? 'No such requests' : 'No requests'} icon={ArrowLeftRight}>
-          <p>Failed requests and changes appear here.</p>
+          <p>
+            {isFiltered
+              ? 'Change the filters to see other requests.'
+              : 'Failed requests and changes appear here.'}
+          </p>
         </Empty>
       }
     />

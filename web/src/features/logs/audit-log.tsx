@@ -93,7 +93,11 @@ function Entries(): ReactNode {
               ]}
               empty={
                 <Empty title={isFiltered ? 'No such changes' : 'No changes yet'} icon={ScrollText}>
-                  <p>An entry is kept for 400 days.</p>
+                  <p>
+                    {isFiltered
+                      ? 'Change the filters to see other changes.'
+                      : 'Changes by members, keys and commands appear here for 400 days.'}
+                  </p>
                 </Empty>
               }
             />

@@ -9,7 +9,7 @@ import { providerTitle } from '../../lib/providers.ts';
 import { Card } from '../../ui/card.tsx';
 import { Figure, Figures } from '../../ui/figure.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
-import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { PageState } from '../../ui/states.tsx';
 import { Dash, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
@@ -51,8 +51,7 @@ export function QueueProviderView(props: { provider: string; scope: QueueScopeNa
         {...(changes && { more: changes.items(provider) })}
       />
       {changes?.view}
-      {found.isPending && <RowsSkeleton />}
-      {found.isError && <Problem error={found.error} retry={() => void found.refetch()} />}
+      <PageState query={found} />
       {found.data && <Loaded found={found.data} />}
     </>
   );

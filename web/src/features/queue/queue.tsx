@@ -13,7 +13,7 @@ import { Choices } from '../../ui/choices.tsx';
 import { Figure, Figures } from '../../ui/figure.tsx';
 import { MoreMenu } from '../../ui/more-menu.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
-import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { Empty, PageState } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { NextTime, Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
@@ -51,8 +51,7 @@ export function QueueScreen(): ReactNode {
             )}
           </PageHead>
           {changes?.view}
-          {queue.isPending && <RowsSkeleton />}
-          {queue.isError && <Problem error={queue.error} retry={() => void queue.refetch()} />}
+          <PageState query={queue} />
           {queue.data && <Loaded queue={queue.data} changes={changes} />}
         </>
       ) : (

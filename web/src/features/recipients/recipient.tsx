@@ -19,7 +19,7 @@ import { Button, ButtonLink } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Figure, Figures } from '../../ui/figure.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
-import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { PageState } from '../../ui/states.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { SuppressionRemoval } from '../../ui/suppression-removal.tsx';
@@ -38,8 +38,7 @@ export function RecipientScreen(): ReactNode {
   return (
     <>
       <Head address={found.data?.address ?? address} about={about} recipient={found.data} />
-      {found.isPending && <RowsSkeleton />}
-      {found.isError && <Problem error={found.error} retry={() => void found.refetch()} />}
+      <PageState query={found} />
       {found.data && <Content key={address} recipient={found.data} counts={counts.data} />}
     </>
   );

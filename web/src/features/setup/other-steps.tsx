@@ -44,27 +44,33 @@ const LEVELS = {
   green: { tone: 'good', word: 'Right' },
 } as const;
 
-/** Findings that need somebody, with what to do. All that is right is one sentence. */
+/** Problems with what to do. All that is right, and all that has no result, is one sentence. */
 function Findings({ findings, right }: { findings: readonly DoctorFinding[]; right: string }) {
-  const open = onceEach(findings.filter(({ level }) => level !== 'green'));
+  const problems = onceEach(findings.filter(({ level }) => level === 'red' || level === 'yellow'));
+  const unknown = findings.filter(({ level }) => level === 'unknown').length;
   if (findings.length === 0) {
     return <p className="text-sm text-muted">The doctor has not run yet. It changes nothing.</p>;
   }
-  if (open.length === 0) return <p className="text-sm text-muted">{right}</p>;
   return (
-    <ul className="space-y-4 text-sm">
-      {open.map((finding) => (
-        <li key={`${finding.check} ${finding.subject} ${finding.found}`} className="space-y-1">
-          <p className="flex flex-wrap items-center gap-2">
+    <>
+      {problems.length === 0 && <p className="text-sm text-muted">{right}</p>}
+      <ul className="space-y-4 text-sm empty:hidden">
+        {problems.map((finding) => (
+          <li key={`${finding.check} ${finding.subject} ${finding.found}`} className="space-y-1">
             <Chip tone={LEVELS[finding.level].tone}>{LEVELS[finding.level].word}</Chip>
-            <span className="font-medium break-words">{finding.found}</span>
-          </p>
-          {finding.meaning !== null && <p className="text-muted">{finding.meaning}</p>}
-          {finding.remedy !== null && <p className="break-words">{finding.remedy}</p>}
-          {finding.command !== null && <Code text={finding.command} what="command" />}
-        </li>
-      ))}
-    </ul>
+            <p className="font-medium break-words">{finding.found}</p>
+            {finding.meaning !== null && <p className="text-muted">{finding.meaning}</p>}
+            {finding.remedy !== null && <p className="break-words">{finding.remedy}</p>}
+            {finding.command !== null && <Code text={finding.command} what="command" />}
+          </li>
+        ))}
+      </ul>
+      {unknown > 0 && (
+        <p className="text-sm text-muted">
+          {unknown === 1 ? '1 check had no result.' : `${unknown} checks had no result.`}
+        </p>
+      )}
+    </>
   );
 }
 

@@ -102,7 +102,7 @@ function sentenceOf(next: Step | null, { testEmail }: Facts): string {
   if (next === null) return 'Keep an eye on the overview, and read the reports of your domain.';
   const works =
     testEmail === undefined || next.id === 'first_email' ? '' : 'Sending in test works. ';
-  return works + SENTENCES[next.id];
+  return works + (next.state === 'wrong' ? `${next.summary}.` : SENTENCES[next.id]);
 }
 
 type BodyProps = {

@@ -44,7 +44,7 @@ export function Cover(): ReactNode {
       <div className="flex min-h-full flex-col items-center justify-center px-4 py-10">
         <div className="w-full max-w-100">
           <Wordmark />
-          <div className="rounded-xl border border-line bg-surface p-6 shadow-low">
+          <div className="rounded-xl border border-line bg-surface p-6 shadow-low [--spacing-control:2.25rem]">
             <PasswordForm
               about="You have been signed out. Sign in to continue where you were."
               {...(before && { email: before.member.email })}

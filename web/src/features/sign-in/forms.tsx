@@ -33,7 +33,7 @@ export function SignInForm(props: {
             {failure}
           </p>
         )}
-        <Button type="submit" look="primary" aria-disabled={isSending} className="h-9 w-full">
+        <Button type="submit" look="primary" aria-disabled={isSending} className="w-full">
           {props.action}
         </Button>
       </form>

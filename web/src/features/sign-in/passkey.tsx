@@ -24,7 +24,7 @@ export function PasskeyButton({ onSignedIn }: { onSignedIn: () => Promise<void> 
   };
   return (
     <div className="mt-4 space-y-4 border-t border-line pt-4">
-      <Button className="h-9 w-full" onClick={() => void signIn()}>
+      <Button className="w-full" onClick={() => void signIn()}>
         Sign in with a passkey
       </Button>
       {failure !== null && (

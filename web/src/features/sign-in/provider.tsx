@@ -37,7 +37,7 @@ export function ProviderButton({ to }: { to: string }): ReactNode {
   };
   return (
     <div className="mt-4 space-y-4 border-t border-line pt-4">
-      <Button className="h-9 w-full" onClick={() => void begin()}>
+      <Button className="w-full" onClick={() => void begin()}>
         Sign in with {setup.oidc.name}
       </Button>
       {failure !== null && (

@@ -23,7 +23,7 @@ export function SignIn(): ReactNode {
     <main className="flex min-h-full flex-col items-center justify-center px-4 py-10">
       <div className="w-full max-w-100">
         <Wordmark />
-        <div className="rounded-xl border border-line bg-surface p-6 shadow-low [--page-x:0px]">
+        <div className="rounded-xl border border-line bg-surface p-6 shadow-low [--page-x:0px] [--spacing-control:2.25rem]">
           {token === undefined && <WithoutLink />}
           {token !== undefined && purpose === 'first' && <FirstOwner token={token} />}
           {token !== undefined && purpose === 'reset' && <NewPassword token={token} />}
@@ -45,10 +45,19 @@ function WithoutLink(): ReactNode {
     <NoOwnerYet />
   ) : (
     <>
-      <PasswordForm about="Use your Letterhaus account." onSignedIn={goOn} />
+      <PasswordForm about={`Your account on ${location.host}`} onSignedIn={goOn} />
       <PasskeyButton onSignedIn={goOn} />
       <ProviderButton to={to} />
+      <LostPassword />
     </>
+  );
+}
+
+function LostPassword(): ReactNode {
+  return (
+    <p className="mt-5 text-sm text-pretty text-muted">
+      Forgot your password? Ask the operator of this installation for a link to set a new one.
+    </p>
   );
 }
 

@@ -10,7 +10,7 @@ import { useApi } from '../../api/scope.ts';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Crumb, PageBody, PageHead } from '../../ui/page.tsx';
-import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { PageState, Problem } from '../../ui/states.tsx';
 import { Deliveries } from './deliveries.tsx';
 import { type OpenDialog, WebhookDialogs } from './dialogs.tsx';
 import { stateOf } from './responses.ts';
@@ -36,8 +36,7 @@ export function WebhookScreen(): ReactNode {
   return (
     <>
       <PageHead title="Webhook" crumb={<ToWebhooks />} />
-      {webhook.isPending && <RowsSkeleton />}
-      {webhook.isError && <Problem error={webhook.error} retry={() => void webhook.refetch()} />}
+      <PageState query={webhook} />
     </>
   );
 }

@@ -54,14 +54,15 @@ function FirstEmail(): ReactNode {
         )
       }
     >
-      <p>
-        Emails sent with a {scope.environment} key appear here immediately, with their delivery
-        status.{isTest && ' In the test environment a simulator replies instead of mail servers.'}
-      </p>
-      {cannotSend && (
+      {cannotSend ? (
         <p>
           This project cannot send yet. Add the domain of your sender addresses and publish its DNS
           records.
+        </p>
+      ) : (
+        <p>
+          Emails sent with a {scope.environment} key appear here immediately, with their delivery
+          status.{isTest && ' In the test environment a simulator replies instead of mail servers.'}
         </p>
       )}
       {domain !== undefined && (
