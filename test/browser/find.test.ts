@@ -148,7 +148,7 @@ test('one page explains a suppressed recipient and removes the suppression', asy
   await page.getByRole('button', { name: 'Remove suppression' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Remove suppression' }).click();
   await history.getByText(`removed by ${member.email}`).waitFor();
-  await page.getByText('This address is not suppressed now.').waitFor();
+  await page.getByRole('heading', { name: /^The API refused the last request/ }).waitFor();
   const again = await service.send({ to: address, subject: 'Sent again' });
   await service.waitForStatus(again, 'delivered');
   await page.getByRole('button', { name: 'Undo' }).click();

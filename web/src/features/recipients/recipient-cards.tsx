@@ -1,4 +1,4 @@
-/** Beside the emails of a recipient: its suppression with its history, and the latest reply of its provider. */
+/** Beside the emails of a recipient: the last reply of its mail server, and the history of its suppression. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
@@ -10,9 +10,9 @@ import { Card } from '../../ui/card.tsx';
 import { Chip } from '../../ui/chip.tsx';
 import { Time } from '../../ui/time.tsx';
 import type { Tone } from '../../ui/tone.ts';
-import { changeInWords, REASONS } from './verdict-words.ts';
+import { changeInWords } from './verdict-words.ts';
 
-function Facts({ rows }: { rows: readonly (readonly [name: string, value: ReactNode])[] }) {
+function Facts({ rows }: { rows: readonly Fact[] }): ReactNode {
   return (
     <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1.5 text-sm">
       {rows.map(([name, value]) => (
@@ -25,71 +25,46 @@ function Facts({ rows }: { rows: readonly (readonly [name: string, value: ReactN
   );
 }
 
-export function SuppressionCard({ recipient }: { recipient: RecipientOverview }): ReactNode {
-  const { suppression, history } = recipient;
-  const added = history.find(({ action }) => action === 'added');
+/** The verdict has the present suppression, so this has only earlier changes and their authors. */
+export function SuppressionHistory(props: { history: RecipientOverview['history'] }): ReactNode {
+  if (props.history.length === 0) return null;
   return (
-    <Card
-      title="Suppression"
-      actions={suppression ? <Chip tone="quiet">active</Chip> : <Chip tone="good">none</Chip>}
-      footer={
-        history.length > 0 && (
-          <ol aria-label="History of the suppression" className="space-y-1.5">
-            {history.map((entry) => (
-              <li key={`${entry.at} ${entry.action}`} className="break-words">
-                <time dateTime={entry.at} title={absoluteTime(entry.at)}>
-                  {dayTime(entry.at)}
-                </time>{' '}
-                <span className="text-text">{changeInWords(entry)}</span>
-              </li>
-            ))}
-          </ol>
-        )
-      }
-    >
-      {suppression ? (
-        <Facts
-          rows={[
-            ['Why', REASONS[suppression.reason]],
-            // The history says when and by whom, while it is kept.
-            ...(added === undefined
-              ? [['Since', <Absolute key="at" at={suppression.created_at} />] as const]
-              : []),
-            [
-              'Ends',
-              suppression.expires_at === null ? (
-                'Never'
-              ) : (
-                <Absolute key="ends" at={suppression.expires_at} />
-              ),
-            ],
-          ]}
-        />
-      ) : (
-        <p className="text-sm text-muted">
-          {history.length === 0
-            ? 'This address was never suppressed.'
-            : 'This address is not suppressed now.'}
-        </p>
-      )}
+    <Card title="History of the suppression">
+      <ol aria-label="History of the suppression" className="space-y-1.5 text-sm">
+        {props.history.map((entry) => (
+          <li
+            key={`${entry.at} ${entry.action}`}
+            className="flex flex-wrap justify-between gap-x-4"
+          >
+            <span className="min-w-0 break-words first-letter:uppercase">
+              {changeInWords(entry)}
+            </span>
+            <time
+              dateTime={entry.at}
+              title={absoluteTime(entry.at)}
+              className="ml-auto text-muted tabular-nums"
+            >
+              {dayTime(entry.at)}
+            </time>
+          </li>
+        ))}
+      </ol>
     </Card>
   );
 }
 
-function Absolute({ at }: { at: string }): ReactNode {
-  return <time dateTime={at}>{absoluteTime(at)}</time>;
-}
-
-export function ProviderCard({ recipient }: { recipient: RecipientOverview }): ReactNode {
+export function LastReplyCard({ recipient }: { recipient: RecipientOverview }): ReactNode {
   const { last_reply: last } = recipient;
   const scope = useScope();
   if (last === null) return null;
   const { provider, smtp, completed_at: at } = last;
-  const { code, enhanced_code: enhanced, message, mx, tls } = smtp;
+  const { code, enhanced_code: enhanced, message } = smtp;
   const reply = [code, enhanced, message].filter((part) => part !== null && part !== '').join(' ');
+  const facts = connectionFacts(smtp, provider);
   return (
     <Card
-      title={`What ${provider === null ? 'the mail server' : providerName(provider)} says`}
+      title={provider === null ? 'Last reply' : `Last reply from ${providerName(provider)}`}
+      about={at !== null && <Time at={at} />}
       actions={provider !== null && <ProviderState provider={provider} />}
       footer={
         provider !== null && (
@@ -112,29 +87,28 @@ export function ProviderCard({ recipient }: { recipient: RecipientOverview }): R
       >
         {reply}
       </p>
-      <Facts
-        rows={[
-          ...(mx === null
-            ? []
-            : [
-                [
-                  'Server',
-                  <code key="mx" className="font-mono text-xs break-all">
-                    {mx}
-                  </code>,
-                ] as const,
-              ]),
-          [
-            'TLS',
-            tls === null
-              ? 'None'
-              : `${tls.version}${tls.verified ? ', verified' : ', not verified'}`,
-          ],
-          ...(at === null ? [] : [['When', <Time key="at" at={at} />] as const]),
-        ]}
-      />
+      {facts.length > 0 && <Facts rows={facts} />}
     </Card>
   );
+}
+
+type Fact = readonly [name: string, value: ReactNode];
+
+/** Returns the server and its TLS. The simulator makes no connection. */
+function connectionFacts(
+  { mx, tls }: NonNullable<RecipientOverview['last_reply']>['smtp'],
+  provider: string | null,
+): Fact[] {
+  if (mx === null || provider === 'simulator') return [];
+  const server = (
+    <code key="mx" className="font-mono text-xs break-all">
+      {mx}
+    </code>
+  );
+  const encryption =
+    tls === null ? 'None' : `${tls.version}${tls.verified ? ', verified' : ', not verified'}`;
+  // A server that is no part of a known provider names the card.
+  return [...(mx === provider ? [] : [['Server', server] as const]), ['TLS', encryption]];
 }
 
 const TONES: Readonly<Record<string, Tone>> = {

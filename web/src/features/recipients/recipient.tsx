@@ -1,6 +1,6 @@
 /**
- * One recipient: whether mail reaches it, all emails and refused requests, its suppression with its history, and the
- * latest reply of its provider.
+ * One recipient: whether mail reaches it, all emails and refused requests, the last reply of its mail server, and the
+ * history of its suppression.
  */
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
@@ -11,7 +11,6 @@ import type { Status } from '../../../../src/core/statuses.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { copyText } from '../../lib/clipboard.ts';
-import { providerName } from '../../lib/providers.ts';
 import { dayTime } from '../../lib/time.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
@@ -24,8 +23,8 @@ import { useOfferUndo } from '../../ui/undo.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { SuppressionRemoval } from '../../ui/suppression-removal.tsx';
 import { EmailsAndRequests } from './emails-and-requests.tsx';
-import { ProviderCard, SuppressionCard } from './recipient-cards.tsx';
-import { verdictOf } from './verdict-words.ts';
+import { LastReplyCard, SuppressionHistory } from './recipient-cards.tsx';
+import { historyBeyondVerdict, verdictOf } from './verdict-words.ts';
 
 const ROUTE = '/$project/$environment/recipients/$address';
 
@@ -34,32 +33,21 @@ export function RecipientScreen(): ReactNode {
   const api = useApi();
   const found = useQuery(api.query('getRecipient', { path: { address } }));
   const counts = useQuery(api.query('countEmails', { query: { to: address } }));
-  const about = found.data && aboutOf(found.data, counts.data);
   return (
     <>
-      <Head address={found.data?.address ?? address} about={about} recipient={found.data} />
+      <Head address={found.data?.address ?? address} recipient={found.data} />
       <PageState query={found} />
       {found.data && <Content key={address} recipient={found.data} counts={counts.data} />}
     </>
   );
 }
 
-function aboutOf({ last_reply: last }: RecipientOverview, counts: EmailCounts | undefined): string {
-  const total = counts && `${countText(counts)} ${counts.total === 1 ? 'email' : 'emails'}`;
-  const provider = last?.provider && providerName(last.provider);
-  return [total, provider].filter(Boolean).join(' · ');
-}
-
 function countText({ total, scanned_until: cut }: EmailCounts): string {
   return `${total.toLocaleString()}${cut === null ? '' : '+'}`;
 }
 
-function Head(props: {
-  address: string;
-  about: ReactNode;
-  recipient: RecipientOverview | undefined;
-}): ReactNode {
-  const { address, about, recipient } = props;
+function Head(props: { address: string; recipient: RecipientOverview | undefined }): ReactNode {
+  const { address, recipient } = props;
   const { scope } = useApi();
   const may = useMay();
   const navigate = useNavigate();
@@ -71,7 +59,6 @@ function Head(props: {
     <>
       <PageHead
         title={address}
-        about={about}
         crumb={
           <Crumb to="/$project/$environment/recipients" params={scope}>
             Recipients
@@ -104,21 +91,24 @@ function Content(props: {
 }): ReactNode {
   const { recipient, counts } = props;
   const { refused_requests: refused, last_reply: last } = recipient;
-  // Beside two cards a short list would leave a hole.
-  const isShort = counts !== undefined && counts.total + refused.length <= SHORT && last !== null;
+  const history = historyBeyondVerdict(recipient);
+  const cards = [last !== null, history.length > 0].filter(Boolean).length;
+  // Beside a card a short list would leave a hole.
+  const isShort = counts !== undefined && counts.total + refused.length <= SHORT;
+  const isBeside = cards > 0 && !isShort;
   return (
     <PageBody>
       <RecipientVerdict recipient={recipient} counts={counts} />
       <Outcomes recipient={recipient} counts={counts} />
       <div
-        className={`grid grid-cols-1 gap-6 ${isShort ? '' : 'min-[1100px]:grid-cols-[minmax(0,5fr)_minmax(0,2fr)]'}`}
+        className={`grid grid-cols-1 gap-6 ${isBeside ? 'min-[1100px]:grid-cols-[minmax(0,5fr)_minmax(0,2fr)]' : ''}`}
       >
         <EmailsAndRequests recipient={recipient} />
         <div
-          className={`grid grid-cols-1 content-start gap-6 ${isShort ? 'min-[900px]:grid-cols-2' : ''}`}
+          className={`grid grid-cols-1 content-start gap-6 empty:hidden ${cards > 1 && isShort ? 'min-[900px]:grid-cols-2' : ''}`}
         >
-          <SuppressionCard recipient={recipient} />
-          <ProviderCard recipient={recipient} />
+          <LastReplyCard recipient={recipient} />
+          <SuppressionHistory history={history} />
         </div>
       </div>
     </PageBody>
@@ -161,7 +151,7 @@ function RecipientVerdict(props: {
         )
       }
     >
-      <p>{text}</p>
+      {text !== null && <p>{text}</p>}
       <Dialog
         isOpen={isRemoving}
         onClose={() => setRemoving(false)}
@@ -249,7 +239,6 @@ function Outcomes(props: {
         label="Bounced or failed"
         value={failed}
         tone={failed > 0 ? 'bad' : undefined}
-        limit={failed > 0 ? recipient.last_reply?.smtp.enhanced_code : undefined}
       />
       <Figure size="small" label="Not sent: suppressed" value={sum('suppressed')} />
       <Figure size="small" label="Requests refused" value={refused} limit="in the last week" />

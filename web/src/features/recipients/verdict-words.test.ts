@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RecipientOverview } from '../../../../sdk/src/api.ts';
-import { changeInWords, verdictOf } from './verdict-words.ts';
+import { changeInWords, historyBeyondVerdict, verdictOf } from './verdict-words.ts';
 
 const AT = '2026-11-12T09:14:00.000Z';
 const LATER = '2026-11-20T09:14:00.000Z';
@@ -51,18 +51,21 @@ test('a suppression comes first, with the reason and what was refused since then
   });
   assert.equal(tone, 'quiet');
   assert.equal(title, 'Suppressed since 2026-11-12: the mailbox refused an email permanently');
-  assert.match(text, /refused before they are sent: 1 since then\. Remove the suppression if/);
+  assert.match(
+    text ?? '',
+    /refused before they are sent: 1 since then\. Remove the suppression if/,
+  );
 });
 
 test('a suppression of an address of the simulator says that emails are still answered', () => {
   const { text } = verdict({ suppression: { ...SUPPRESSED, simulated: true } });
-  assert.match(text, /^The simulator still answers/);
+  assert.match(text ?? '', /^The simulator still answers/);
 });
 
 test('a refused request without a suppression is said with its sentence', () => {
   const { tone, text } = verdict({ refused_requests: [refusedAt(LATER)] });
   assert.equal(tone, 'bad');
-  assert.match(text, /is suppressed/);
+  assert.match(text ?? '', /is suppressed/);
 });
 
 test('an address without mail reads differently from one without a reply', () => {
@@ -79,4 +82,18 @@ test('a change names who made it, as far as it is known', () => {
     changeInWords({ ...entry, action: 'added', by: 'delivery', actor: null }),
     'added after a bounce',
   );
+});
+
+test('the history leaves out a bounce that the verdict describes', () => {
+  const added = { action: 'added', reason: 'hard_bounce', source_email_id: null, at: AT } as const;
+  const bounce = { ...added, by: 'delivery', actor: null } as const;
+  const byKey = { ...added, by: 'api', actor: null } as const;
+  const count = (
+    history: RecipientOverview['history'],
+    suppression: RecipientOverview['suppression'] = SUPPRESSED,
+  ) => historyBeyondVerdict({ suppression, history }).length;
+  assert.equal(count([bounce]), 0);
+  assert.equal(count([bounce], null), 1);
+  assert.equal(count([byKey]), 1);
+  assert.equal(count([bounce, byKey]), 2);
 });

@@ -5,13 +5,6 @@ import type { Tone } from '../../ui/tone.ts';
 
 type Suppression = NonNullable<RecipientOverview['suppression']>;
 
-export const REASONS: Readonly<Record<Suppression['reason'], string>> = {
-  hard_bounce: 'Hard bounce',
-  complaint: 'Spam complaint',
-  unsubscribe: 'Unsubscribed',
-  manual: 'Added by hand',
-};
-
 /** Completes "Suppressed since …:". */
 const WHY: Readonly<Record<Suppression['reason'], string>> = {
   hard_bounce: 'the mailbox refused an email permanently',
@@ -29,7 +22,8 @@ const BEFORE_REMOVAL: Readonly<Record<Suppression['reason'], string>> = {
   manual: 'Remove the suppression to send to this address again.',
 };
 
-export type Verdict = { tone: Tone; title: string; text: string };
+/** `text` is null where the title says all. */
+export type Verdict = { tone: Tone; title: string; text: string | null };
 
 /** @param day formats the time of the suppression */
 export function verdictOf(
@@ -67,7 +61,7 @@ export function verdictOf(
   }
   return {
     ...OUTCOMES[last.status],
-    text: last.reason?.advice ?? 'The service still sends to it.',
+    text: last.reason?.advice ?? null,
   };
 }
 
@@ -94,6 +88,16 @@ const OUTCOMES: Readonly<Record<Status, { tone: Tone; title: string }>> = {
 };
 
 type HistoryEntry = RecipientOverview['history'][number];
+
+/** The history of the suppression, unless it is only the addition that the verdict describes. */
+export function historyBeyondVerdict({
+  suppression,
+  history,
+}: Pick<RecipientOverview, 'suppression' | 'history'>): HistoryEntry[] {
+  const [first, ...others] = history;
+  const isInVerdict = suppression !== null && first?.by === 'delivery' && others.length === 0;
+  return isInVerdict ? [] : history;
+}
 
 /** Says who made a change: "added by jo@acme.com". */
 export function changeInWords({ action, reason, by, actor }: HistoryEntry): string {
