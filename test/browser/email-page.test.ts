@@ -105,7 +105,7 @@ test('the webhooks of an email are on its page, and lead to their delivery', asy
   await page.goto(pathOf(id));
   await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
   await assertGood(page);
-  await page.getByText(/of 1 events received$/).waitFor();
+  await page.getByText(/of 1 received/).waitFor();
   await page.getByText(hook.url).click();
   await page.getByRole('link', { name: 'email.delivered' }).click();
   await page.waitForURL(`**/webhooks/${webhook.id}?delivery=*`);

@@ -81,7 +81,7 @@ test('the page of an email says why it waits, and leads to the queue of its prov
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/test/emails/${id}`);
   await page.getByRole('heading', { name: 'Queued: on hold' }).waitFor();
-  await page.getByText('simulator.letterhaus.invalid').waitFor();
+  await page.getByText('No attempt has been made yet.').waitFor();
   await assertAccessible(page);
   await page.getByRole('link', { name: 'Show the queue of the simulator' }).click();
   await page.getByRole('heading', { name: 'simulator' }).waitFor();

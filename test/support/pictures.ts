@@ -125,7 +125,7 @@ const COUNTED = 'All 3';
 
 const screensOfFull = ({ email, webhook }: FullService, delivery: string): Screens => ({
   emails: ['emails', COUNTED],
-  email: [`emails/${email}`, 'Mail servers in DNS'],
+  email: [`emails/${email}`, 'SMTP dialogue'],
   recipients: ['recipients', 'delivered@simulator.test'],
   recipient: ['recipients/bounced@simulator.test', 'Requests refused'],
   webhooks: ['webhooks', 'Enabled'],

@@ -50,29 +50,52 @@ export function DelayReason(props: {
   );
 }
 
-/** The mail servers of the recipient's domain, in the order in which they are tried. */
+/** The mail servers of the recipient's domain, in the order in which they are tried. The simulator has none. */
 export function ReceiverDns({ route }: { route: Route }): ReactNode {
+  if (route.provider === 'simulator') return null;
+  if (route.mx.length === 0 && route.problem === null) return null;
   return (
-    <section className="text-sm">
-      <h3 className="mb-0.5 text-xs text-muted">Mail servers in DNS</h3>
+    <section className="border-t border-line pt-3 text-sm" aria-label="Mail servers in DNS">
+      {route.mx.length > 0 && (
+        <table className="w-full">
+          <thead className="text-left text-xs text-muted">
+            <tr>
+              <th className="pr-4 pb-1 font-medium">Mail servers in DNS</th>
+              <th className="pr-4 pb-1 text-right font-medium">Priority</th>
+              <th className="pb-1 text-right font-medium">TLS</th>
+            </tr>
+          </thead>
+          <tbody className="align-top">
+            {route.mx.map((server) => (
+              <ServerRow key={`${server.preference} ${server.host}`} server={server} />
+            ))}
+          </tbody>
+        </table>
+      )}
       {route.problem !== null && <Problem text={route.problem} />}
-      <ul>
-        {route.mx.map(({ host, preference, addresses, tls }) => (
-          <li key={`${preference} ${host}`}>
-            <span className="font-mono text-xs [overflow-wrap:anywhere]">
-              {preference} {host} {addresses.join(', ')}
-            </span>
-            <span className="text-muted">
-              {' '}
-              TLS: {tls.mode}
-              {tls.policy !== 'none' && `, by ${tls.policy}`}
-            </span>
-            {tls.problem !== null && <Problem text={tls.problem} />}
-          </li>
-        ))}
-      </ul>
     </section>
   );
+}
+
+function ServerRow({ server }: { server: Route['mx'][number] }): ReactNode {
+  const { host, preference, addresses, tls } = server;
+  return (
+    <tr>
+      <td className="py-0.5 pr-4">
+        <span className="font-mono text-xs [overflow-wrap:anywhere]">{host}</span>{' '}
+        <span className="font-mono text-xs text-muted">{addresses.join(', ')}</span>
+        {tls.problem !== null && <Problem text={tls.problem} />}
+      </td>
+      <td className="py-0.5 pr-4 text-right tabular-nums">{preference}</td>
+      <td className="py-0.5 text-right">
+        <span className="inline-block first-letter:uppercase">{tlsInWords(tls)}</span>
+      </td>
+    </tr>
+  );
+}
+
+function tlsInWords({ mode, policy }: Route['mx'][number]['tls']): string {
+  return policy === 'none' ? mode : `${mode}, by ${policy}`;
 }
 
 function Problem({ text }: { text: string }): ReactNode {

@@ -30,7 +30,8 @@ const FILLS: Readonly<Record<PhaseName, string>> = {
   dialogue: 'bg-accent',
 };
 
-const ROW = 'grid w-full grid-cols-[6.5rem_minmax(0,1fr)_auto] items-center gap-x-3 text-sm';
+const ROW =
+  'grid w-full grid-cols-[6.5rem_minmax(0,1fr)_auto] items-center gap-x-3 text-sm sm:grid-cols-[10.5rem_minmax(0,1fr)_auto]';
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 
 export function Waterfall(props: {
@@ -52,8 +53,8 @@ export function Waterfall(props: {
             onClick={() => onChoose(attempt.number)}
             className={`${ROW} rounded-md px-2 py-1 text-left hover:bg-hover ${attempt.number === chosen ? 'font-medium' : ''}`}
           >
-            <span className="whitespace-nowrap tabular-nums">
-              {attempt.number}{' '}
+            <span className="flex flex-wrap justify-between gap-x-3 whitespace-nowrap tabular-nums">
+              Attempt {attempt.number}
               <span className="font-normal text-muted">
                 {CLOCK.format(Date.parse(attempt.startedAt))}
               </span>
@@ -68,8 +69,8 @@ export function Waterfall(props: {
       ))}
       {nextAttemptAt !== null && (
         <li className={`${ROW} px-2 py-1 text-muted`}>
-          <span className="tabular-nums">{(attempts.at(-1)?.number ?? 0) + 1} next</span>
-          <Track bars={[]} />
+          <span className="tabular-nums">Attempt {(attempts.at(-1)?.number ?? 0) + 1}</span>
+          <span />
           <span className="min-w-16 text-right">
             <Time at={nextAttemptAt} />
           </span>

@@ -33,11 +33,16 @@ export function EmailWebhooks({ emailId }: { emailId: string }): ReactNode {
   const { data, has_more: hasMore } = deliveries.data;
   if (data.length === 0) return null;
   const received = data.filter(({ status }) => status === 'delivered').length;
+  const endpoints = byEndpoint(data);
   return (
     <Card
       title="Webhooks"
-      about={`${received} of ${data.length}${hasMore ? ' latest' : ''} events received`}
-      wide={byEndpoint(data).map((endpoint) => (
+      // A single endpoint has the figures in its row.
+      about={
+        (endpoints.length > 1 || hasMore) &&
+        `${received} of ${data.length}${hasMore ? ' latest' : ''} events received`
+      }
+      wide={endpoints.map((endpoint) => (
         <Endpoint key={endpoint.id} endpoint={endpoint} />
       ))}
     />
@@ -53,7 +58,7 @@ function Endpoint({ endpoint }: { endpoint: EndpointDeliveries }): ReactNode {
           {url}
         </span>
         <Chip tone={tone}>
-          {receivedCount} of {deliveries.length}
+          {receivedCount} of {deliveries.length} received
           {answer !== null && `, ${answer}`}
         </Chip>
         {nextAttemptAt !== null && (

@@ -37,12 +37,15 @@ export function EmailDelivery(props: {
     });
   return (
     <div className="grid grid-cols-1 gap-4 px-(--page-x) py-4">
-      <RecipientsCard
-        groups={groups}
-        chosen={chosen?.address ?? null}
-        onChoose={choose}
-        since={email.scheduled_at ?? email.created_at}
-      />
+      {/* The verdict and the attempts have all about a single recipient. */}
+      {email.recipients.length > 1 && (
+        <RecipientsCard
+          groups={groups}
+          chosen={chosen?.address ?? null}
+          onChoose={choose}
+          since={email.scheduled_at ?? email.created_at}
+        />
+      )}
       {diagnosis.isError && (
         <Problem error={diagnosis.error} retry={() => void diagnosis.refetch()} />
       )}

@@ -75,7 +75,7 @@ function Step({ event, before, isLast }: StepProps): ReactNode {
   return (
     <li className="flex gap-3">
       <div className="w-14 shrink-0 pt-px text-right text-xs leading-5 text-muted tabular-nums">
-        {before && `+${inWords(secondsBetween(before.created_at, at))}`}
+        {before && before.created_at !== at && `+${inWords(secondsBetween(before.created_at, at))}`}
       </div>
       <div className="flex flex-col items-center">
         <span

@@ -46,10 +46,21 @@ export function EmailVerdict(props: {
   );
 }
 
-/** When it is tried next, and until when. */
+/** The time of the next attempt, and of the last one. */
 function Waiting({ verdict }: { verdict: Judged }): ReactNode {
-  const { nextAttemptAt, expiresAt } = verdict;
+  const { status, nextAttemptAt, expiresAt } = verdict;
   if (nextAttemptAt === null) return null;
+  if (status === 'scheduled') {
+    return (
+      <p>
+        Delivery begins{' '}
+        <strong className="font-semibold">
+          <NextTime at={nextAttemptAt} />
+        </strong>
+        , at {absoluteTime(nextAttemptAt)}.
+      </p>
+    );
+  }
   return (
     <p>
       Next attempt{' '}
@@ -63,11 +74,12 @@ function Waiting({ verdict }: { verdict: Judged }): ReactNode {
 
 type ActionProps = { verdict: Judged; email: Email; open: OpenAction };
 
+/** Primary where nothing happens without it. */
 const DIALOGS = {
-  retry: { to: 'retryQueue', label: 'Try now' },
-  release: { to: 'releaseQueue', label: 'Release' },
-  reschedule: { to: 'rescheduleEmail', label: 'Reschedule' },
-} as const satisfies Record<string, { to: Operation; label: string }>;
+  retry: { to: 'retryQueue', label: 'Try now', look: 'plain' },
+  release: { to: 'releaseQueue', label: 'Release', look: 'primary' },
+  reschedule: { to: 'rescheduleEmail', label: 'Reschedule', look: 'plain' },
+} as const satisfies Record<string, { to: Operation; label: string; look: 'plain' | 'primary' }>;
 
 function Action({ verdict, email, open }: ActionProps): ReactNode {
   const scope = useScope();
@@ -80,13 +92,15 @@ function Action({ verdict, email, open }: ActionProps): ReactNode {
     case 'reschedule':
       return (
         <Allowed to={DIALOGS[action].to}>
-          <Button look="primary" onClick={() => open(action)}>
+          <Button look={DIALOGS[action].look} onClick={() => open(action)}>
             {DIALOGS[action].label}
           </Button>
         </Allowed>
       );
     case 'suppression':
       return <SuppressionLink scope={scope} address={address ?? ''} />;
+    case 'recipient':
+      return <RecipientButton scope={scope} address={address ?? ''} />;
     case 'domain':
       return (
         <ButtonLink look="primary" to="/$project/$environment/domains" params={scope}>
@@ -96,6 +110,19 @@ function Action({ verdict, email, open }: ActionProps): ReactNode {
     case null:
       return null;
   }
+}
+
+/** Not primary, because it only leads to what is known about the address. */
+function RecipientButton({ scope, address }: { scope: Scope; address: string }): ReactNode {
+  return (
+    <ButtonLink
+      to="/$project/$environment/recipients/$address"
+      params={{ ...scope, address }}
+      preload={false}
+    >
+      Show the recipient
+    </ButtonLink>
+  );
 }
 
 function SuppressionLink({ scope, address }: { scope: Scope; address: string }): ReactNode {

@@ -158,8 +158,8 @@ function Loaded({ email }: { email: Email }): ReactNode {
           )}
         </Suspense>
       )}
-      <footer className="flex items-center gap-1 px-(--page-x) py-4 text-xs text-muted">
-        <code className="font-mono break-all">{email.id}</code>
+      <footer className="flex items-center gap-1.5 px-(--page-x) py-4 text-xs text-muted">
+        Email id <code className="font-mono break-all">{email.id}</code>
         <CopyButton text={email.id} what="id" />
       </footer>
       <EmailDialog email={email} {...dialog} />

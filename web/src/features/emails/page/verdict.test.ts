@@ -89,10 +89,56 @@ test('a limit that waiting does not end is named, with the action that ends it',
 test('each end has the action that helps', () => {
   const actionFor = (status: Recipient['status']) =>
     verdictOf(email(status, [recipient('a@x.test', { status })]), undefined).action;
-  assert.equal(actionFor('bounced'), 'resend');
+  assert.equal(actionFor('failed'), 'resend');
   assert.equal(actionFor('suppressed'), 'suppression');
   assert.equal(actionFor('scheduled'), 'reschedule');
+  assert.equal(actionFor('canceled'), 'resend');
   assert.equal(actionFor('delivered'), null);
+});
+
+test('an email is not sent again to an address at fault, nor with the content that was refused', () => {
+  const actionFor = (category: 'mailbox' | 'content' | 'quota', addresses: string[]) => {
+    const reason = { category, blame: 'recipient', advice: 'A cause: a remedy.' } as const;
+    const bounced = addresses.map((one) => recipient(one, { status: 'bounced', reason }));
+    return verdictOf(email('bounced', bounced), undefined).action;
+  };
+  assert.equal(actionFor('mailbox', ['a@x.test']), 'recipient');
+  assert.equal(actionFor('mailbox', ['a@x.test', 'b@x.test']), null);
+  assert.equal(actionFor('content', ['a@x.test']), null);
+  assert.equal(actionFor('quota', ['a@x.test']), 'resend');
+});
+
+test('recipients that bounced for several reasons are counted together', () => {
+  const bounced = (advice: string) =>
+    ({
+      status: 'bounced',
+      reason: { category: 'mailbox', blame: 'recipient', advice },
+    }) as const;
+  const verdict = verdictOf(
+    email('bounced', [
+      recipient('a@x.test', bounced('The mailbox does not exist: check the address.')),
+      recipient('b@x.test', bounced('The domain does not exist: check the address.')),
+      recipient('c@x.test', {}),
+    ]),
+    undefined,
+  );
+  assert.equal(verdict.title, 'Bounced for 2 of 3 recipients');
+  assert.deepEqual(verdict.sentences, ['The reasons differ. They stand beside the recipients.']);
+  assert.equal(verdict.action, null);
+});
+
+test('the title and the sentence of a verdict say different things', () => {
+  const of = (...statuses: Recipient['status'][]) =>
+    verdictOf(
+      email(
+        statuses[0]!,
+        statuses.map((status, index) => recipient(`r${index}@x.test`, { status })),
+      ),
+      undefined,
+    );
+  assert.deepEqual([of('canceled').title, of('canceled').sentences], ['Canceled', []]);
+  assert.deepEqual([of('scheduled').title, of('scheduled').sentences], ['Scheduled', []]);
+  assert.equal(of('delivered', 'delivered').title, 'Delivered to all 2 recipients');
 });
 
 test('a diagnosis of an earlier status is not used', () => {

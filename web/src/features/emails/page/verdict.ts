@@ -1,9 +1,14 @@
 /** The conclusion of an email's page: the state, why, and the one action that helps. Pure. */
-import type { Diagnosis, Email } from '../../../../../sdk/src/api.ts';
+import type { Diagnosis, Email, Recipient } from '../../../../../sdk/src/api.ts';
 import { STATUS_MEANINGS } from '../../../../../src/core/statuses.ts';
 import { withProviderName } from '../../../lib/providers.ts';
 import { LIMITS } from '../delivery/limits.ts';
-import { groupRecipients, type RecipientGroup, splitAdvice } from '../delivery/recipient-groups.ts';
+import {
+  groupRecipients,
+  hasTheEmail,
+  type RecipientGroup,
+  splitAdvice,
+} from '../delivery/recipient-groups.ts';
 
 /** The action that helps most, or null where waiting helps or nothing does. */
 export type VerdictAction =
@@ -12,6 +17,7 @@ export type VerdictAction =
   | 'resend'
   | 'reschedule'
   | 'suppression'
+  | 'recipient'
   | 'domain'
   | null;
 
@@ -33,26 +39,46 @@ type Diagnosed = Diagnosis['recipients'][number];
 
 /** @param diagnosis undefined while it loads */
 export function verdictOf(email: Email, diagnosis: Diagnosis | undefined): EmailVerdict {
-  const [group] = groupRecipients(email);
-  if (group === undefined) return verdictWithoutRecipients(email);
-  const address = group.recipients[0]!.address;
+  const groups = groupRecipients(email);
+  const [first] = groups;
+  if (first === undefined) return verdictWithoutRecipients(email);
+  const alike = groups.filter(({ status }) => status === first.status);
+  const group = alike.length === 1 ? first : { ...first, recipients: allOf(alike) };
+  const address = first.recipients[0]!.address;
   const isCurrent = diagnosis?.status === email.status;
   const diagnosed = isCurrent
     ? diagnosis.recipients.find((one) => one.address === address)
     : undefined;
   const isOpen = group.recipients.some(({ completed_at: ended }) => ended === null);
-  const { cause, remedy } = reasonOf(group, diagnosed);
+  const { cause, remedy } = alike.length === 1 ? reasonOf(first, diagnosed) : SEVERAL_REASONS;
+  const waits = alike.length === 1 ? waitOf(diagnosed) : null;
   return {
     status: group.status,
     title: titleOf(email, group, cause),
-    sentences: [remedy, waitOf(diagnosed)].filter((text) => text !== null),
+    sentences: [remedy, waits].filter((text) => text !== null),
     // The attempt that is in progress was the next one.
     nextAttemptAt: isOpen && group.status !== 'sending' ? earliest(group) : null,
     expiresAt: isOpen && isCurrent ? diagnosis.expires_at : null,
-    action: actionOf(group, diagnosed),
-    provider: diagnosed?.held_by ? (diagnosed.route?.provider ?? null) : null,
+    action: actionOf(alike, diagnosed),
+    provider: providerOf(diagnosed),
     address,
   };
+}
+
+const SEVERAL_REASONS = {
+  cause: null,
+  remedy: 'The reasons differ. They stand beside the recipients.',
+};
+
+function allOf(groups: readonly RecipientGroup[]): Recipient[] {
+  return groups.flatMap(({ recipients }) => recipients);
+}
+
+/** A scheduled email is in no queue of a provider yet. */
+function providerOf(diagnosed: Diagnosed | undefined): string | null {
+  const held = diagnosed?.held_by;
+  if (!held || held.limit === 'schedule') return null;
+  return diagnosed?.route?.provider ?? null;
 }
 
 function verdictWithoutRecipients({ status }: Email): EmailVerdict {
@@ -60,7 +86,7 @@ function verdictWithoutRecipients({ status }: Email): EmailVerdict {
   return {
     status,
     title: wordOf(status),
-    sentences: [STATUS_MEANINGS[status]],
+    sentences: [meaningOf(status)].filter((text) => text !== null),
     ...nothing,
     address: null,
   };
@@ -69,12 +95,13 @@ function verdictWithoutRecipients({ status }: Email): EmailVerdict {
 function titleOf(email: Email, group: RecipientGroup, cause: string | null): string {
   const all = email.recipients.length;
   const count = group.recipients.length;
+  const relation = hasTheEmail(group) ? 'to' : 'for';
   const share =
     count === all
       ? all === 1
         ? ''
-        : ` for all ${all} recipients`
-      : ` for ${count} of ${all} recipients`;
+        : ` ${relation} all ${all} recipients`
+      : ` ${relation} ${count} of ${all} recipients`;
   return `${wordOf(group.status)}${share}${cause === null ? '' : `: ${cause}`}`;
 }
 
@@ -94,9 +121,14 @@ function reasonOf(
   // The status says these two itself.
   const isPlain = !held || held.limit === 'attempt' || held.limit === 'schedule';
   if (reason === null && !isPlain) return { cause: lowered(LIMITS[held.limit]), remedy: null };
-  if (reason === null) return { cause: null, remedy: STATUS_MEANINGS[status] };
+  if (reason === null) return { cause: null, remedy: meaningOf(status) };
   const { cause, remedy } = splitAdvice(reason.advice);
   return { cause, remedy };
+}
+
+/** Null where the title and the time below it say the same. */
+function meaningOf(status: Email['status']): string | null {
+  return status === 'scheduled' || status === 'canceled' ? null : STATUS_MEANINGS[status];
 }
 
 function lowered(text: string): string {
@@ -115,12 +147,26 @@ function earliest({ recipients }: RecipientGroup): string | null {
   return times.toSorted()[0] ?? null;
 }
 
-function actionOf({ status }: RecipientGroup, diagnosed: Diagnosed | undefined): VerdictAction {
+/** @param groups recipients of one status, by reason */
+function actionOf(
+  groups: readonly RecipientGroup[],
+  diagnosed: Diagnosed | undefined,
+): VerdictAction {
   const limit = diagnosed?.held_by?.limit;
+  const status = groups[0]?.status ?? 'delivered';
   if (limit === 'hold') return 'release';
   if (limit === 'sender') return 'domain';
   if (limit === 'retry' && status === 'deferred') return 'retry';
   if (status === 'scheduled') return 'reschedule';
   if (status === 'suppressed' || status === 'complained') return 'suppression';
-  return ['bounced', 'failed', 'canceled'].includes(status) ? 'resend' : null;
+  if (!['bounced', 'failed', 'canceled'].includes(status)) return null;
+  if (!groups.every(wouldEndAgain)) return 'resend';
+  const [recipient, ...others] = allOf(groups);
+  const isAboutAddress = groups[0]?.reason?.category === 'mailbox';
+  return recipient !== undefined && others.length === 0 && isAboutAddress ? 'recipient' : null;
+}
+
+/** The same email to the same address would end in the same way. */
+function wouldEndAgain({ reason }: RecipientGroup): boolean {
+  return reason?.category === 'mailbox' || reason?.category === 'content';
 }
