@@ -173,7 +173,7 @@ test('the figures are drawn also where the browser has no valid language', async
     `Object.defineProperty(navigator, 'language', { value: 'en-US@posix', configurable: true })`,
   );
   await page.goto(`${screens}/overview`);
-  await page.getByRole('img', { name: /^Outcomes in the period Last 24 hours/ }).waitFor();
+  await page.getByRole('img', { name: /^Recipients in the period Last 24 hours/ }).waitFor();
   assert.deepEqual(open.complaints, []);
 });
 

@@ -57,7 +57,7 @@ test('two clicks show yesterday against the day before', async () => {
   await figures.getByText('20%').waitFor();
   await figures.getByText('+10.0 pts').waitFor();
   await page
-    .getByRole('img', { name: /^Outcomes in the period Yesterday: 264 in all; Day before: 264/ })
+    .getByRole('img', { name: /^Recipients in the period Yesterday: 240 in all; Day before: 240/ })
     .waitFor();
   await assertGoodInAllThemes(page);
   assert.deepEqual(open.complaints, []);
@@ -73,7 +73,7 @@ test('a part of the chart opens its emails, by the pointer and by the keyboard, 
   // The last part, which is chosen before the first, ends at the same hour.
   await eventually(async () => {
     const value = (await slider.getAttribute('aria-valuetext')) ?? '';
-    assert.match(value, /, (00:00|12:00.AM) – .*: 8 delivered, 1 deferred, 2 bounced$/);
+    assert.match(value, /, (00:00|12:00.AM) – .*: 8 delivered, 2 bounced; 1 deferred attempts$/);
   });
   await page.keyboard.press('Enter');
   await page.waitForURL(/emails\?q=after/);
@@ -84,7 +84,7 @@ test('a part of the chart opens its emails, by the pointer and by the keyboard, 
   );
   await page.goBack();
   await page.getByRole('button', { name: 'Show table' }).click();
-  const table = page.getByRole('region', { name: 'Outcomes in the period' });
+  const table = page.getByRole('region', { name: 'Recipients in the period' });
   await table.getByRole('row').nth(24).waitFor();
   await assertGoodInAllThemes(page);
   await page.getByRole('link', { name: 'Bounced', exact: true }).click();
@@ -107,17 +107,21 @@ test('the figures are broken down by reason, and any days can be chosen', async 
   await menu.getByLabel('Last day').fill(day(1));
   await menu.getByRole('button', { name: 'Show these days' }).click();
   await page.waitForURL(new RegExp(`range=${day(2)}\\.\\.${day(1)}`));
-  await page.getByRole('img', { name: /: 528 in all/ }).waitFor();
+  await page.getByRole('img', { name: /: 480 in all/ }).waitFor();
   await page.getByRole('link', { name: 'The mailbox does not exist or is disabled' }).click();
   await page.waitForURL(/emails\?q=reason/);
   await page.getByText('reason: mailbox').waitFor();
 });
 
-test('a finding is snoozed for all members, and shown again', async () => {
-  const { body } = await service.request('POST', '/v1/webhooks', {
-    body: { url: 'https://hooks.example.org/in' },
-  });
+async function makeFailingWebhook(url: string): Promise<void> {
+  const { body } = await service.request('POST', '/v1/webhooks', { body: { url } });
   await service.sql(`update webhook_endpoints set failing_since = now() where id = $1`, [body.id]);
+}
+
+test('a finding is snoozed for all members, and shown again', async () => {
+  // A single finding would have no card.
+  await makeFailingWebhook('https://hooks.example.org/in');
+  await makeFailingWebhook('https://other.example.org/in');
   await using open = await openInUtc();
   const { page } = open;
   await page.goto(OVERVIEW);
@@ -143,4 +147,24 @@ test('a finding is snoozed for all members, and shown again', async () => {
 
   await page.getByRole('button', { name: 'Show again' }).click();
   await card.waitFor();
+});
+
+test('a single finding stands in the verdict alone, with its action and its snooze', async () => {
+  const name = 'Only a domain';
+  const { body } = await owner.post('/v1/projects', { name });
+  const scope = { 'letterhaus-project': body.id, 'letterhaus-environment': 'test' };
+  await owner.post('/v1/domains', { name: 'alone.example' }, scope);
+  await using open = await openInUtc();
+  const { page } = open;
+  await page.goto(OVERVIEW.replace(project, String(body.id)));
+  const title = 'Needs attention: alone.example is not verified';
+  const verdict = page.getByRole('region', { name: title });
+  await verdict.getByText('You cannot send from this domain.').waitFor();
+  await assertGoodInAllThemes(page);
+  await verdict.getByRole('button', { name: 'Snooze: alone.example is not verified yet.' }).click();
+  await page.getByRole('menuitem', { name: 'Snooze for a week' }).click();
+  await page.getByRole('heading', { name: 'All is well' }).waitFor();
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await verdict.getByRole('link', { name: 'Show records' }).click();
+  await page.getByRole('heading', { name: 'alone.example' }).waitFor();
 });

@@ -35,7 +35,7 @@ const SUPPRESSED = [
 ] as const;
 
 /**
- * Stores the mail of eight days by hour, more in the middle of a day.
+ * Stores the mail of eight days by hour, more in the middle of a day. In the morning providers defer some of it.
  * $2: the time at which they end.
  */
 const HISTORY = `
@@ -43,8 +43,8 @@ insert into stats (project_id, environment, granularity, dimension, period, valu
                    sent, delivered, deferred, bounced, failed, suppressed, canceled, complained, opened,
                    clicked, latencies)
 select $1::uuid, 'test', 'hour', series.dimension, period.at, series.value, emails, emails, 0,
-       emails - emails / 40, emails / 15, emails / 40, 0, 0, 0, emails / 2000, 0, 0,
-       array[0, emails - emails / 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+       emails - bounced, deferred, bounced, 0, 0, 0, (emails > 1200 and hours % 3 = 0)::int, 0, 0,
+       array[0, emails - bounced - slow, 0, slow, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
   from generate_series(1, 191) hours
  cross join lateral (
     select date_trunc('hour', $2::timestamptz, 'UTC') - hours * interval '1 hour' as at) period
@@ -54,6 +54,10 @@ select $1::uuid, 'test', 'hour', series.dimension, period.at, series.value, emai
  cross join lateral (
     select round(series.share * (900 - 600 * cos(extract(hour from period.at) * pi() / 12)) + hours * 7 % 90)::int
              as emails) counted
+ cross join lateral (
+    select (emails * (0.022 + 0.008 * sin(hours / 4.0)))::int as bounced,
+           case when extract(hour from period.at) between 6 and 9 then emails / 6 else emails / 40 end as deferred,
+           case when extract(hour from period.at) between 6 and 9 then emails / 8 else emails / 100 end as slow) rest
 on conflict do nothing`;
 
 export type FullOptions = {

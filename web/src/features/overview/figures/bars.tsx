@@ -1,14 +1,16 @@
-/** The bars of the chart: outcomes of each part in one column, on an axis, with the compared period as a step line. */
+/**
+ * The bars of the chart: the recipients that ended in each part, on an axis, with the compared period as a step line.
+ * Deferred attempts are no part of them, because a deferred recipient ends later.
+ */
 import { type ReactNode, useId } from 'react';
 import type { Tone } from '../../../ui/tone.ts';
 import type { Period } from '../periods/periods.ts';
-import { type CountedPart, marksUpTo, number, outcomesOf } from './figures.ts';
+import { type CountedPart, endedOf, marksUpTo, number } from './figures.ts';
 import { tickText } from './part-text.ts';
 import { heightOf, stepPath } from './step-line.tsx';
 
 export const SERIES = [
   { key: 'delivered', label: 'Delivered', tone: 'good' },
-  { key: 'deferred', label: 'Deferred', tone: 'wait' },
   { key: 'bounced', label: 'Bounced', tone: 'bad' },
 ] as const satisfies readonly { key: keyof CountedPart; label: string; tone: Tone }[];
 export type SeriesKey = (typeof SERIES)[number]['key'];
@@ -30,13 +32,13 @@ export function Bars(
   },
 ): ReactNode {
   const { period, parts, partsBefore, comparedLabel, shown } = props;
-  const before = partsBefore?.map(outcomesOf) ?? [];
-  const marks = marksUpTo(Math.max(...parts.map(outcomesOf), ...before));
+  const before = partsBefore?.map(endedOf) ?? [];
+  const marks = marksUpTo(Math.max(...parts.map(endedOf), ...before));
   const max = marks.at(-1)!;
   const hatch = useId();
   const step = 100 / parts.length;
-  const total = parts.reduce((all, part) => all + outcomesOf(part), 0);
-  const label = `Outcomes in the period ${period.label}: ${number(total)} in all${
+  const total = parts.reduce((all, part) => all + endedOf(part), 0);
+  const label = `Recipients in the period ${period.label}: ${number(total)} in all${
     partsBefore === null
       ? ''
       : `; ${comparedLabel}: ${number(before.reduce((all, one) => all + one, 0))}`

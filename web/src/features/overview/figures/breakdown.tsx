@@ -117,7 +117,7 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
       cell: ({ total }) => number(total.recipients ?? endedOf(countsOf(total))),
     },
     {
-      title: 'Delivered, deferred, bounced',
+      title: 'Delivered, bounced',
       isWide: true,
       cell: ({ total }) => <Shares total={total} />,
     },
@@ -203,12 +203,11 @@ function reasonColumns(context: Context): Column<Row>[] {
 }
 
 function Shares({ total }: { total: Total }): ReactNode {
-  const { delivered, deferred, bounced } = countsOf(total);
+  const { delivered, bounced } = countsOf(total);
   return (
     <ShareBar
       parts={[
         { tone: 'good', value: delivered, label: 'delivered' },
-        { tone: 'wait', value: deferred, label: 'deferred' },
         { tone: 'bad', value: bounced, label: 'bounced' },
       ]}
     />

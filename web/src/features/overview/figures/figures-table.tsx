@@ -5,7 +5,7 @@ import { useScope } from '../../../api/scope.ts';
 import { Table } from '../../../ui/table.tsx';
 import type { Period } from '../periods/periods.ts';
 import { emailsIn } from './emails-in.ts';
-import { type CountedPart, number, outcomesOf, percentInColumn, shareOf } from './figures.ts';
+import { type CountedPart, endedOf, number, percentInColumn, shareOf } from './figures.ts';
 import { partText } from './part-text.ts';
 
 export function FiguresTable(props: {
@@ -18,7 +18,7 @@ export function FiguresTable(props: {
   const rows = parts.map((part, index) => ({ part, before: partsBefore?.[index] })).toReversed();
   return (
     <Table
-      label="Outcomes in the period"
+      label="Recipients in the period"
       rows={rows}
       keyOf={({ part }) => String(part.startMs)}
       columns={[
@@ -37,19 +37,19 @@ export function FiguresTable(props: {
           ),
         },
         { title: 'Delivered', isNumber: true, cell: ({ part }) => number(part.delivered) },
-        { title: 'Deferred', isNumber: true, cell: ({ part }) => number(part.deferred) },
         { title: 'Bounced', isNumber: true, cell: ({ part }) => number(part.bounced) },
         {
           title: 'Bounce rate',
           isNumber: true,
           cell: ({ part }) => percentInColumn(shareOf(part, 'bounced')),
         },
+        { title: 'Deferred attempts', isNumber: true, cell: ({ part }) => number(part.deferred) },
         {
           title: 'Compared',
           isNumber: true,
           isWide: true,
           isHidden: partsBefore === null,
-          cell: ({ before }) => (before === undefined ? '–' : number(outcomesOf(before))),
+          cell: ({ before }) => (before === undefined ? '–' : number(endedOf(before))),
         },
       ]}
     />

@@ -10,6 +10,7 @@ import {
   percent,
   pointsOf,
   shareOf,
+  sharesOf,
   sum,
 } from './figures.ts';
 
@@ -56,6 +57,14 @@ test('counts belong to the part in which they happened, and all parts are there'
     ],
   );
   assert.equal(shareOf(sum(parts), 'bounced'), 2 / 11);
+});
+
+test('a part with few recipients has no share beside parts with many', () => {
+  const few = rowAt(0, { delivered: 1, bounced: 1 });
+  const shares = (...rows: object[]) =>
+    sharesOf(countParts(statsOf(...rows), partsFrom(0), 9 * HOUR_MS), 'bounced');
+  assert.deepEqual(shares(few), [0.5, null, null]);
+  assert.deepEqual(shares(few, rowAt(HOUR_MS, { delivered: 90, bounced: 10 })), [null, 0.1, null]);
 });
 
 test('the unfinished part is compared with nothing', () => {

@@ -68,12 +68,12 @@ export function countParts(
   return counted;
 }
 
-/** Recipients that ended, by which shares are taken. */
+/** Recipients that ended: the height of a bar, and the whole of which shares are taken. */
 export function endedOf({ delivered, bounced }: Counts): number {
   return delivered + bounced;
 }
 
-/** Attempts with an outcome: the height of a bar. */
+/** Attempts with an outcome. A deferred recipient has several. */
 export function outcomesOf({ delivered, deferred, bounced }: Counts): number {
   return delivered + deferred + bounced;
 }
@@ -85,6 +85,19 @@ export function shareOf(
 ): number | null {
   const ended = endedOf(counts);
   return ended === 0 ? null : Math.min(1, counts[name] / ended);
+}
+
+/** With fewer recipients in a part its share means little. */
+export const PART_RECIPIENTS_MIN = 20;
+
+/** The share in each part. Where some parts have enough recipients, those with too few have none. */
+export function sharesOf(
+  parts: readonly CountedPart[],
+  name: 'delivered' | 'bounced' | 'complained',
+): (number | null)[] {
+  const hasEnough = (part: CountedPart): boolean => endedOf(part) >= PART_RECIPIENTS_MIN;
+  const isAll = !parts.some(hasEnough);
+  return parts.map((part) => (isAll || hasEnough(part) ? shareOf(part, name) : null));
 }
 
 /**

@@ -18,6 +18,7 @@ import {
   percent,
   pointsOf,
   shareOf,
+  sharesOf,
   sum,
 } from './figures.ts';
 import { Sparkline } from './step-line.tsx';
@@ -44,7 +45,8 @@ export function Rates(props: { counts: PeriodCounts; limits: RateLimits | null }
       value: percent(share),
       delta: compared && pointsOf(shareOf(compared.now, name), shareOf(compared.before, name)),
       tone: isAbove ? ('bad' as const) : undefined,
-      values: parts.map((part) => shareOf(part, name)),
+      values: sharesOf(parts, name),
+      format: percent,
       mark: limit,
       of: `${number(total[name])}${limit === undefined ? ` of ${number(endedOf(total))} that ended` : ` · limit ${percent(limit)}`}`,
     };
@@ -61,8 +63,15 @@ export function Rates(props: { counts: PeriodCounts; limits: RateLimits | null }
         of={`${total.recipients === 1 ? 'recipient' : 'recipients'}, ${number(total.emails)} ${total.emails === 1 ? 'email' : 'emails'}`}
         delta={compared && changeOf(compared.now.recipients, compared.before.recipients)}
         values={parts.map(({ recipients, isUnfinished }) => (isUnfinished ? null : recipients))}
+        format={number}
       />
-      <Rate {...shared} {...rate('delivered')} label="Delivered" status="delivered" />
+      <Rate
+        {...shared}
+        {...rate('delivered')}
+        label="Delivered"
+        status="delivered"
+        scale={deliveredScale(parts)}
+      />
       <Rate {...shared} {...rate('bounced', limits?.bounced)} label="Bounced" status="bounced" />
       <Rate
         {...shared}
@@ -81,9 +90,17 @@ export function Rates(props: { counts: PeriodCounts; limits: RateLimits | null }
             : null
         }
         values={parts.map(({ slowestS }) => slowestS)}
+        format={(seconds) => (seconds === 0 ? '0' : inWords(seconds))}
       />
     </Figures>
   );
+}
+
+/** From 90 percent on, where the rate of a healthy project changes, or from the lowest one. */
+function deliveredScale(parts: readonly CountedPart[]): { min: number; max: number } {
+  const shares = sharesOf(parts, 'delivered').filter((share) => share !== null);
+  const lowest = Math.min(0.9, ...shares);
+  return { min: Math.floor(lowest * 10) / 10, max: 1 };
 }
 
 function slowestOf(stats: Stats | undefined): number | null {
@@ -98,11 +115,14 @@ function Rate(props: {
   tone?: Tone | undefined;
   status?: string;
   values: readonly (number | null)[];
+  format: (value: number) => string;
   mark?: number | undefined;
+  scale?: { min: number; max: number };
   period: readonly Part[];
   comparedLabel: string;
 }): ReactNode {
-  const { label, value, of, delta, tone, status, values, mark, period, comparedLabel } = props;
+  const { label, value, of, delta, tone, status, values, format, mark, scale } = props;
+  const { period, comparedLabel } = props;
   const scope = useScope();
   const q = emailsIn(period, status === undefined ? '' : `status:${status}`);
   return (
@@ -128,7 +148,7 @@ function Rate(props: {
       limit={of}
       tone={tone}
     >
-      <Sparkline values={values} limit={mark} />
+      <Sparkline values={values} format={format} limit={mark} {...scale} />
     </Figure>
   );
 }

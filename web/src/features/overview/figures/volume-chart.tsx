@@ -1,8 +1,8 @@
 /**
- * Outcomes over a period: a bar for each part, the unfinished one hatched, the compared period as a line, and below it
- * the share of bounces with its limit. A click on a part opens its emails, one on a colour those with that outcome.
- * By keyboard the chart is a slider over the parts, whose value is read out. Enter opens the emails of the part.
- * The table has all figures.
+ * Recipients over a period: a bar for each part, the unfinished one hatched, the compared period as a line. Below it
+ * are the share of bounces with its limit, and the deferred attempts. A click on a part opens its emails, one on a
+ * colour those with that outcome. By keyboard the chart is a slider over the parts, whose value is read out. Enter
+ * opens the emails of the part. The table has all figures.
  */
 import { useNavigate } from '@tanstack/react-router';
 import { type KeyboardEvent, type ReactNode, useState } from 'react';
@@ -10,11 +10,12 @@ import { useScope } from '../../../api/scope.ts';
 import { Card } from '../../../ui/card.tsx';
 import type { Period } from '../periods/periods.ts';
 import { Bars, type ChartProps, SERIES, type SeriesKey } from './bars.tsx';
-import { BounceStrip } from './bounce-strip.tsx';
+
 import { emailsIn } from './emails-in.ts';
-import { type CountedPart, number, outcomesOf } from './figures.ts';
+import { type CountedPart, endedOf, number, outcomesOf } from './figures.ts';
 import { FiguresTable } from './figures-table.tsx';
 import { partText } from './part-text.ts';
+import { BounceStrip, DeferralStrip } from './strips.tsx';
 
 const UNITS = {
   hour: 'hour',
@@ -30,7 +31,7 @@ export function VolumeChart(props: Props): ReactNode {
   const [isTable, setTable] = useState(false);
   return (
     <Card
-      title={`Outcomes by ${UNITS[period.length]}`}
+      title={`Recipients by ${UNITS[period.length]}`}
       actions={
         <>
           <Legend comparedLabel={partsBefore && comparedLabel} />
@@ -120,13 +121,14 @@ function Charts(props: Props): ReactNode {
         {shown !== null && <Tip {...props} index={shown} />}
       </div>
       <BounceStrip parts={parts} limit={bounceLimit} />
+      <DeferralStrip parts={parts} />
     </div>
   );
 }
 
 function partSentence(part: CountedPart, period: Period): string {
   const counts = SERIES.map(({ key, label }) => `${number(part[key])} ${label.toLowerCase()}`);
-  return `${partText(part, period)}: ${counts.join(', ')}`;
+  return `${partText(part, period)}: ${counts.join(', ')}; ${number(part.deferred)} deferred attempts`;
 }
 
 function Tip({
@@ -152,7 +154,7 @@ function Tip({
     >
       <p className="mb-1 flex justify-between gap-4 font-medium">
         <span className="whitespace-nowrap">{partText(part, period)}</span>
-        <span className="tabular-nums">{number(outcomesOf(part))}</span>
+        <span className="tabular-nums">{number(endedOf(part))}</span>
       </p>
       <ul className="space-y-0.5">
         {SERIES.map(({ key, label, tone }) => (
@@ -166,7 +168,14 @@ function Tip({
           <li className="flex items-center gap-2 text-muted">
             <i className="h-px w-2 bg-muted" />
             {comparedLabel}
-            <span className="ml-auto tabular-nums">{number(outcomesOf(before))}</span>
+            <span className="ml-auto tabular-nums">{number(endedOf(before))}</span>
+          </li>
+        )}
+        {part.deferred > 0 && (
+          <li className="flex items-center gap-2 text-muted" data-tone="wait">
+            <i className="h-0.5 w-2 bg-(--tone-fill)" />
+            Deferred attempts
+            <span className="ml-auto tabular-nums">{number(part.deferred)}</span>
           </li>
         )}
       </ul>

@@ -1,6 +1,7 @@
 /**
  * Findings as cards: a high one takes the full width, a medium one half, a low one a line. Each has its figure, since
- * when it holds, who can act, one action, and a menu to snooze it for all members of the project.
+ * when it holds, who can act, one action, and a menu to snooze it for all members of the project. A single one that
+ * needs action has no card, because the verdict is about it.
  */
 import { useNavigate } from '@tanstack/react-router';
 import {
@@ -37,21 +38,22 @@ export function FindingCards({ attention }: { attention: Attention }): ReactNode
   const { findings, snoozed } = attention;
   const urgent = findings.filter(({ weight }) => weight !== 'low');
   const low = findings.filter(({ weight }) => weight === 'low');
-  const highCount = urgent.filter(({ weight }) => weight === 'high').length;
-  const lastIndex = urgent.length - 1;
-  const hasOddRest = (urgent.length - highCount) % 2 === 1;
-  if (findings.length + snoozed.length === 0) return null;
+  const carded = urgent.length > 1 ? urgent : [];
+  const highCount = carded.filter(({ weight }) => weight === 'high').length;
+  const lastIndex = carded.length - 1;
+  const hasOddRest = (carded.length - highCount) % 2 === 1;
+  if (carded.length + low.length + snoozed.length === 0) return null;
   return (
-    <section aria-labelledby="findings" className="grid grid-cols-1 gap-3">
-      <header className="flex flex-wrap items-baseline gap-x-3">
-        <h2 id="findings" className="font-semibold">
-          Findings
-        </h2>
-        <p className="text-sm text-muted">{countText(urgent.length, low.length)}</p>
-      </header>
-      {urgent.length > 0 && (
+    <section aria-label="Findings" className="grid grid-cols-1 gap-3">
+      {carded.length + low.length > 0 && (
+        <header className="flex flex-wrap items-baseline gap-x-3">
+          <h2 className="font-semibold">Findings</h2>
+          {low.length > 0 && <p className="text-sm text-muted">{low.length} can wait</p>}
+        </header>
+      )}
+      {carded.length > 0 && (
         <ul className="grid grid-cols-1 gap-3 md:grid-cols-2">
-          {urgent.map((finding, index) => (
+          {carded.map((finding, index) => (
             <FindingCard
               key={finding.id}
               finding={finding}
@@ -67,18 +69,10 @@ export function FindingCards({ attention }: { attention: Attention }): ReactNode
   );
 }
 
-function countText(urgent: number, low: number): string {
-  const parts = [
-    urgent > 0 && `${urgent} ${urgent === 1 ? 'needs' : 'need'} action`,
-    low > 0 && `${low} can wait`,
-  ];
-  return parts.filter((part) => part !== false).join(', ');
-}
-
 /** Beside another one the figure stands below the text; alone in its row it stands beside it. */
 function FindingCard(props: { finding: Finding; isFirst: boolean; isAlone: boolean }): ReactNode {
   const { finding, isFirst, isAlone } = props;
-  const { kind, weight, tone, title, detail, since, owner, action } = finding;
+  const { kind, weight, tone, title, detail, figure, since, owner } = finding;
   const isHigh = weight === 'high';
   const edge = isHigh
     ? 'border-[color-mix(in_oklab,var(--tone)_35%,var(--color-line))]'
@@ -111,11 +105,10 @@ function FindingCard(props: { finding: Finding; isFirst: boolean; isAlone: boole
           </p>
         </div>
       </div>
-      <div className="flex shrink-0 flex-wrap items-center gap-x-4 sm:pl-11 md:gap-x-6">
+      <div className="flex shrink-0 flex-wrap items-center gap-x-4 pl-11 md:gap-x-6">
         <FigureOf finding={finding} />
-        <span className="ml-auto flex items-center gap-1">
-          {action && <ActionLink action={action} isPrimary={isHigh && isFirst} />}
-          <SnoozeMenu finding={finding} />
+        <span className={`flex items-center gap-1 ${figure || isAlone ? 'md:ml-auto' : ''}`}>
+          <FindingActions finding={finding} isPrimary={isHigh && isFirst} />
         </span>
       </div>
     </li>
@@ -133,6 +126,16 @@ function FigureOf({ finding: { figure, weight } }: { finding: Finding }): ReactN
       </span>
       <span className="text-xs text-muted">{figure.unit}</span>
     </p>
+  );
+}
+
+export function FindingActions(props: { finding: Finding; isPrimary: boolean }): ReactNode {
+  const { finding, isPrimary } = props;
+  return (
+    <>
+      {finding.action && <ActionLink action={finding.action} isPrimary={isPrimary} />}
+      <SnoozeMenu finding={finding} />
+    </>
   );
 }
 
@@ -168,8 +171,8 @@ function LowFindings({ findings }: { findings: readonly Finding[] }): ReactNode 
       <ul className="space-y-1">
         {shown.map((finding) => (
           <li key={finding.id} className="flex items-start gap-2">
-            <Info size={15} aria-hidden className="mt-2 shrink-0" />
-            <div className="flex min-w-0 grow flex-col gap-x-4 pt-1.5 sm:flex-row sm:justify-between">
+            <Info size={15} aria-hidden className="mt-1.5 shrink-0" />
+            <div className="flex min-w-0 grow flex-col gap-x-4 pt-1 sm:flex-row sm:justify-between">
               <span className="max-w-[110ch] min-w-0 text-pretty break-words">{finding.title}</span>
               {finding.action && (
                 <button
@@ -181,7 +184,7 @@ function LowFindings({ findings }: { findings: readonly Finding[] }): ReactNode 
                 </button>
               )}
             </div>
-            <SnoozeMenu finding={finding} />
+            <SnoozeMenu finding={finding} size="small" />
           </li>
         ))}
       </ul>

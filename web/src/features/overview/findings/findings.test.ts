@@ -159,17 +159,24 @@ test('a condition of an own domain is not reported twice', () => {
   assert.deepEqual(titles('disk.low', 'p1'), ['m']);
 });
 
-test('the verdict is that of the heaviest finding, since the first of its weight', () => {
+test('the verdict tells a single finding with its action, and counts several', () => {
   const hours = hoursWith({ 20: { delivered: 60, bounced: 40 } });
-  assert.equal(overallOf([], hoursWith()).tone, 'good');
+  assert.equal(overallOf([]).tone, 'good');
   const webhook = { id: 'w1', url: 'https://a.test', status: 'enabled' };
   const webhooks = [{ ...webhook, failing_since: '2026-11-25T01:00:00Z' } as Webhook];
-  const failing = overallOf(found({ webhooks }), hours);
+  const failing = overallOf(found({ webhooks }));
   assert.deepEqual([failing.tone, failing.since], ['wait', '2026-11-25T01:00:00Z']);
-  const both = overallOf(found({ webhooks, hours }), hours);
+  assert.deepEqual([failing.cause, failing.only?.id], ['a webhook fails', 'webhook.failing:w1']);
+  assert.equal(failing.sentences[0], 'Deliveries to the webhook at a.test fail.');
+  const both = overallOf(found({ webhooks, hours }));
   assert.deepEqual([both.tone, both.since], ['bad', '2026-11-25T07:00:00.000Z']);
-  assert.match(both.reason, /^2 findings need action/);
-  assert.equal(both.cause, 'too many bounces');
+  assert.deepEqual([both.cause, both.sentences], ['2 findings need action', []]);
+});
+
+test('the verdict does not repeat its title in a sentence', () => {
+  const { cause, sentences } = overallOf(found({ domains: [domain('pending')] }));
+  assert.equal(cause, 'acme.test is not verified');
+  assert.deepEqual(sentences, ['You cannot send from this domain.']);
 });
 
 test('each hour shows its own rates, and the findings that held in it', () => {

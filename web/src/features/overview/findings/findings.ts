@@ -169,7 +169,7 @@ function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Find
       about === 'reputation'
         ? finding({
             id: `domain.reputation:${id}`,
-            headline: `too many bounces or complaints from ${name}`,
+            headline: `${name} has too many bounces or complaints`,
             weight: 'high',
             title: `${name} has too many bounces or complaints.`,
             detail: message,

@@ -1,4 +1,4 @@
-/** The verdict of the overview, with a strip of the last 24 hours. */
+/** The verdict of the overview, with a strip of the last 24 hours. It has the action of a single finding. */
 import type { ReactNode } from 'react';
 import { Link } from '@tanstack/react-router';
 import { useApi } from '../../../api/scope.ts';
@@ -6,6 +6,7 @@ import type { Queue } from '../../../../../sdk/src/api.ts';
 import { absoluteTime } from '../../../lib/time.ts';
 import { Verdict } from '../../../ui/verdict.tsx';
 import { QueueSummary } from '../../queue/queue-words.tsx';
+import { FindingActions } from './finding-cards.tsx';
 import type { Attention } from './use-findings.ts';
 import { type HourState, hourText, overallOf, statesOf, stripText } from './verdict.ts';
 
@@ -16,8 +17,9 @@ export function OverallVerdict(props: {
   const { findings, hours, limits } = props.attention;
   const { scope } = useApi();
   const urgent = findings.filter(({ weight }) => weight !== 'low');
-  const { tone, title, cause, reason, since } = overallOf(urgent, hours);
+  const { tone, title, cause, sentences, since, only } = overallOf(urgent);
   const states = statesOf(hours, urgent, limits);
+  const hasMail = states.some((state) => state !== 'quiet');
   return (
     <Verdict
       tone={tone}
@@ -35,16 +37,27 @@ export function OverallVerdict(props: {
           {cause !== null && `: ${cause}`}
         </>
       }
-      // Without mail there is nothing to show.
-      action={states.some((state) => state !== 'quiet') && <Strip hours={hours} states={states} />}
+      action={
+        (only !== null || hasMail) && (
+          <>
+            {only !== null && <FindingActions finding={only} isPrimary />}
+            {hasMail && <Strip hours={hours} states={states} />}
+          </>
+        )
+      }
     >
-      <p>{reason}</p>
-      {props.queue && (
+      {sentences.length > 0 && <p>{sentences.join(' ')}</p>}
+      {(only !== null || props.queue) && (
         <p className="text-sm text-muted">
-          <QueueSummary queue={props.queue} />{' '}
-          <Link to="/$project/$environment/queue" params={scope} className="link">
-            Show queue
-          </Link>
+          {only !== null && <>For: {only.owner}. </>}
+          {props.queue && (
+            <>
+              <QueueSummary queue={props.queue} />{' '}
+              <Link to="/$project/$environment/queue" params={scope} className="link">
+                Show queue
+              </Link>
+            </>
+          )}
         </p>
       )}
     </Verdict>
@@ -59,7 +72,7 @@ function Strip({
   states: readonly HourState[];
 }): ReactNode {
   return (
-    <div className="w-full">
+    <div className="mt-1 w-full">
       <div
         role="img"
         aria-label={`The last 24 hours: ${stripText(hours, states)}.`}

@@ -29,7 +29,8 @@ function morningIn(days: number): number {
   return date.setHours(9, 0, 0, 0);
 }
 
-export function SnoozeMenu({ finding }: { finding: Finding }): ReactNode {
+export function SnoozeMenu(props: { finding: Finding; size?: 'normal' | 'small' }): ReactNode {
+  const { finding, size = 'normal' } = props;
   const api = useApi();
   const reload = useReload();
   const offerUndo = useOfferUndo();
@@ -61,10 +62,10 @@ export function SnoozeMenu({ finding }: { finding: Finding }): ReactNode {
       <Menu.Root>
         <Menu.Trigger
           aria-label={`Snooze: ${finding.title}`}
-          title="Snooze"
-          className={`${buttonLook({ look: 'quiet' })} w-8 px-0!`}
+          className={buttonLook({ look: 'quiet', size })}
         >
-          <AlarmClock size={16} aria-hidden />
+          <AlarmClock size={15} aria-hidden />
+          Snooze
         </Menu.Trigger>
         <Menu.Portal>
           <Menu.Positioner className="z-60" align="end" sideOffset={4}>

@@ -3,11 +3,9 @@ import { DEFERRED_SHARE } from '../../../../../src/core/thresholds.ts';
 import {
   type CountedPart,
   endedOf,
-  number,
   outcomesOf,
-  percent,
+  PART_RECIPIENTS_MIN,
   shareOf,
-  sum,
 } from '../figures/figures.ts';
 import { FAR_ABOVE, type Finding, isMostlyDeferred, type RateLimits } from './findings.ts';
 
@@ -17,39 +15,37 @@ export type HourState = 'good' | 'wait' | 'bad' | 'quiet';
 export type Overall = {
   tone: 'good' | 'wait' | 'bad';
   title: string;
-  /** The heaviest finding in a few words; null while all is well. */
+  /** The finding in a few words, or the number of findings; null while all is well. */
   cause: string | null;
-  reason: string;
+  /** Empty where the title says all, and where cards show several findings. */
+  sentences: string[];
   /** ISO 8601; null while all is well, or when no finding has a beginning. */
   since: string | null;
+  /** The finding that the verdict is about, with its action; null when the cards have several. */
+  only: Finding | null;
 };
 
-/** With fewer recipients in an hour its share of bounces means little. */
-const HOUR_RECIPIENTS_MIN = 20;
-
 /** @param findings those that need somebody: neither snoozed nor low */
-export function overallOf(findings: readonly Finding[], hours: readonly CountedPart[]): Overall {
+export function overallOf(findings: readonly Finding[]): Overall {
   const [first, ...others] = findings;
   if (first === undefined) {
-    const reason = `Nothing needs attention. ${mailSentence(hours)}`;
-    return { tone: 'good', title: 'All is well', cause: null, reason, since: null };
+    const sentences = ['Nothing needs attention.'];
+    return { tone: 'good', title: 'All is well', cause: null, sentences, since: null, only: null };
   }
   const high = findings.filter(({ weight }) => weight === 'high');
-  const since = earliest((high.length > 0 ? high : findings).map((one) => one.since ?? null));
-  return {
-    tone: high.length > 0 ? 'bad' : 'wait',
+  const state = {
+    tone: high.length > 0 ? ('bad' as const) : ('wait' as const),
     title: high.length > 0 ? 'Degraded' : 'Needs attention',
-    cause: first.headline,
-    reason: `${others.length === 0 ? 'One finding needs' : `${findings.length} findings need`} action. ${mailSentence(hours)}`,
-    since,
+    since: earliest((high.length > 0 ? high : findings).map((one) => one.since ?? null)),
   };
+  return others.length === 0
+    ? { ...state, cause: first.headline, sentences: beyondHeadline(first), only: first }
+    : { ...state, cause: `${findings.length} findings need action`, sentences: [], only: null };
 }
 
-function mailSentence(hours: readonly CountedPart[]): string {
-  const total = sum(hours);
-  const share = shareOf(total, 'delivered');
-  if (share === null) return 'No mail has ended in the last 24 hours.';
-  return `${percent(share)} of ${number(endedOf(total))} recipients in the last 24 hours were delivered.`;
+function beyondHeadline({ headline, title, detail }: Finding): string[] {
+  const isSaid = title.toLowerCase().includes(headline.toLowerCase());
+  return [...(isSaid ? [] : [title]), ...(detail === undefined ? [] : [detail])];
 }
 
 function earliest(times: readonly (string | null)[]): string | null {
@@ -76,7 +72,7 @@ export function statesOf(
 function stateByRates(hour: CountedPart, limits: RateLimits | null): HourState {
   const attempts = outcomesOf(hour);
   if (attempts === 0) return 'quiet';
-  if (limits !== null && endedOf(hour) >= HOUR_RECIPIENTS_MIN) {
+  if (limits !== null && endedOf(hour) >= PART_RECIPIENTS_MIN) {
     const bounced = shareOf(hour, 'bounced') ?? 0;
     if (bounced > limits.bounced) return bounced > FAR_ABOVE * limits.bounced ? 'bad' : 'wait';
     if ((shareOf(hour, 'complained') ?? 0) > limits.complained) return 'wait';
