@@ -128,6 +128,7 @@ function KeyTable(props: {
       <ListTable
         label="API keys"
         list={list}
+        isChosen={(key) => selection.chosen.includes(key)}
         keyOf={({ id }) => id}
         columns={[
           selection.column,

@@ -133,7 +133,7 @@ function RequestTable(props: {
         {
           title: 'When',
           isNumber: true,
-          isPlain: true,
+          isState: true,
           cell: ({ created_at: at }) => <Time at={at} />,
         },
       ]}
@@ -184,7 +184,7 @@ function Actor(props: {
   return (
     <button
       type="button"
-      className="cell-link text-left break-words md:max-w-56 md:truncate"
+      className="cell-link text-left break-words md:block md:w-40 md:truncate"
       title={name ?? id}
       onClick={() =>
         props.onChoose(

@@ -36,12 +36,14 @@ type Open =
 
 function ReasonMark({ row: { reason, simulated } }: { row: Suppression }): ReactNode {
   return (
-    <>
+    <span className="flex flex-wrap items-center gap-x-2">
       <SuppressionMark reason={reason} />
       {simulated && (
-        <span className="block text-xs text-muted">simulated: emails are still sent</span>
+        <span className="text-xs text-muted" title="An address of the simulator for test mail">
+          simulated<span className="max-md:hidden">, still receives mail</span>
+        </span>
       )}
-    </>
+    </span>
   );
 }
 
@@ -145,6 +147,7 @@ function SuppressionTable(props: {
       <ListTable
         label="Suppressions"
         list={list}
+        isChosen={(row) => selection.chosen.includes(row)}
         keyOf={(row) => row.address}
         columns={[
           selection.column,

@@ -24,6 +24,11 @@ export function InboxRow({ email, hasColumns }: RowProps): ReactNode {
   const { marks } = useMarks();
   const isNew = isUnread(marks, id);
   const recipients = [...to, ...cc, ...bcc].join(', ');
+  const sender = (
+    <span className={isNew ? 'font-medium' : ''} title={from}>
+      {nameOf(from)}
+    </span>
+  );
   const mark = (
     <span className={`size-2 rounded-full ${isNew ? 'bg-accent' : ''}`}>
       {isNew && <span className="sr-only">Unread: </span>}
@@ -46,7 +51,7 @@ export function InboxRow({ email, hasColumns }: RowProps): ReactNode {
     return (
       <span className={`${COLUMNS} items-center`}>
         {mark}
-        <span className={`truncate ${isNew ? 'font-medium' : ''}`}>{from}</span>
+        <span className="truncate">{sender}</span>
         <span className="truncate text-muted">
           <span className="sr-only">to </span>
           {recipients}
@@ -60,11 +65,16 @@ export function InboxRow({ email, hasColumns }: RowProps): ReactNode {
     <span className="grid min-w-0 grow grid-cols-[0.5rem_minmax(0,1fr)_auto] items-center gap-x-2 gap-y-0.5">
       {mark}
       <span className="truncate">
-        <span className={isNew ? 'font-medium' : ''}>{from}</span>
+        {sender}
         <span className="text-muted"> to {recipients}</span>
       </span>
       {time}
       {title}
     </span>
   );
+}
+
+/** "Acme" of "Acme <hello@acme.test>"; an address without a name. */
+function nameOf(from: string): string {
+  return /^"?([^"<]*[^"<\s])"?\s*</.exec(from)?.[1] ?? from;
 }

@@ -194,7 +194,7 @@ function VisibleRows(props: VisibleProps): ReactNode {
         return (
           <li
             key={key}
-            className="absolute inset-x-0 flex"
+            className={`absolute inset-x-0 flex ${selection?.chosen.includes(email) ? 'bg-accent-tint' : ''}`}
             style={{ top: index * rowPx, height: rowPx }}
           >
             {selection && (

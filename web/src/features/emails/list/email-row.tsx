@@ -6,7 +6,7 @@ import { Time } from '../../../ui/time.tsx';
 
 export type RowProps = { email: EmailSummary; hasColumns: boolean };
 
-const COLUMNS = 'grid min-w-0 grow grid-cols-[minmax(0,2fr)_minmax(0,3fr)_7rem_6rem] gap-x-6';
+const COLUMNS = 'grid min-w-0 grow grid-cols-[minmax(0,4fr)_minmax(0,5fr)_6.5rem_6rem] gap-x-5';
 
 export function EmailHead(): ReactNode {
   return (

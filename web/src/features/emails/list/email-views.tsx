@@ -42,7 +42,7 @@ export function EmailViews({ q }: { q: string }): ReactNode {
           aria-label={present ? `Views: ${present.name}` : 'Views'}
         >
           <Bookmark size={14} aria-hidden className="shrink-0" />
-          <span className="truncate max-sm:sr-only">{present?.name ?? 'Views'}</span>
+          <span className="truncate">{present?.name ?? 'Views'}</span>
         </Menu.Trigger>
         <Menu.Portal>
           <Menu.Positioner className="z-60" align="end" sideOffset={4}>
