@@ -12,7 +12,7 @@ type Answer = { status: number | null; answer: string | null; error: string | nu
 
 const ACCEPTED: Answer = { status: 200, answer: '{"received":true}', error: null };
 const LOCKED: Answer = { status: 503, answer: '{"error":"database is locked"}', error: null };
-const SILENT: Answer = { status: null, answer: null, error: 'No response within 15 s.' };
+const SILENT: Answer = { status: null, answer: null, error: 'The receiver closed the connection.' };
 
 type PastDelivery = {
   id: string;

@@ -129,8 +129,12 @@ const screensOfFull = ({ email, webhook }: FullService, delivery: string): Scree
   recipients: ['recipients', 'delivered@simulator.test'],
   recipient: ['recipients/bounced@simulator.test', 'Requests refused'],
   webhooks: ['webhooks', 'Enabled'],
-  webhook: [`webhooks/${webhook}`, 'Deliveries, 24 hours'],
-  delivery: [`webhooks/${webhook}?delivery=${delivery}`, 'Payload'],
+  webhook: [`webhooks/${webhook}`, 'Failures by response', { act: keepStatistics, restore }],
+  delivery: [
+    `webhooks/${webhook}?delivery=${delivery}`,
+    'Payload',
+    { act: keepStatistics, restore },
+  ],
   setup: ['setup', 'First email, in test'],
   settings: ['settings', 'Sessions'],
   'audit-log': ['audit-log', 'Created the owner'],
@@ -152,7 +156,7 @@ const screensOfFull = ({ email, webhook }: FullService, delivery: string): Scree
     COUNTED,
     {
       prepare: (page) => page.route('**/v1/emails?**', () => {}),
-      restore: (page) => page.unrouteAll(),
+      restore,
       isLoading: true,
     },
   ],
@@ -170,6 +174,12 @@ const screensOfFull = ({ email, webhook }: FullService, delivery: string): Scree
   // The last one, because it stops the clock of the page.
   overview: ['overview', '95% delivered within'],
 });
+
+const restore = (page: Page): Promise<void> => page.unrouteAll();
+
+/** The page reads them every 10 seconds, and would write the times of the chart again. */
+const keepStatistics = (page: Page): Promise<unknown> =>
+  page.route('**/v1/webhooks/*/statistics*', () => {});
 
 async function openAccountMenu(page: Page): Promise<void> {
   const navigation = page.getByRole('button', { name: 'Navigation' });
