@@ -36,7 +36,7 @@ const DARK_PHONE = 'palette,account-menu,dialog';
 
 type Look = { size: keyof typeof SIZES; theme: 'light' | 'dark' };
 
-const DARK = 'queue,domain,doctor-report,templates,sign-in,emails,email,recipient,overview,webhook';
+const DARK = 'queue,domain,templates,template,sign-in,emails,email,recipient,overview,webhook';
 const PHONE =
   'queue,domain,doctor-report,api-keys,members,sign-in,emails,email,recipients,overview,webhook,audit-log';
 
@@ -78,9 +78,21 @@ type Part = {
   screens: Screens;
 };
 
-type WaitingContext = { service: Service; domain: string; viewer: Cookies; owner: Cookies };
+type WaitingContext = {
+  service: Service;
+  domain: string;
+  template: string;
+  viewer: Cookies;
+  owner: Cookies;
+};
 
-const screensOfWaiting = ({ service, domain, viewer, owner }: WaitingContext): Screens => ({
+const screensOfWaiting = ({
+  service,
+  domain,
+  template,
+  viewer,
+  owner,
+}: WaitingContext): Screens => ({
   queue: ['queue', 'In delivery'],
   provider: ['queue?provider=mail.harbour.example', 'Settings in effect'],
   domains: ['domains', 'acme.test'],
@@ -91,6 +103,7 @@ const screensOfWaiting = ({ service, domain, viewer, owner }: WaitingContext): S
   'api-log': ['api-log', '/v1/emails'],
   projects: ['projects', 'Limits in'],
   templates: ['templates', 'Password reset'],
+  template: [`templates/${template}`, 'Publish version 2', { act: previewShown }],
   'no-templates': ['templates?q=nothing', 'No matching templates'],
   doctor: ['doctor', 'The doctor has not run yet'],
   'doctor-report': [
@@ -137,6 +150,7 @@ const screensOfFull = ({ email, webhook }: FullService, delivery: string): Scree
   ],
   setup: ['setup', 'First email, in test'],
   settings: ['settings', 'Sessions'],
+  installation: ['settings?tab=installation', 'LETTERHAUS_HOSTNAME'],
   'audit-log': ['audit-log', 'Created the owner'],
   'test-inbox': ['test-inbox', 'Your receipt from Acme'],
   missing: ['nothing-here', 'Page not found'],
@@ -186,6 +200,12 @@ async function openAccountMenu(page: Page): Promise<void> {
   if (await navigation.isVisible()) await navigation.click();
   await page.getByRole('button', { name: OWNER.name }).filter({ visible: true }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).waitFor();
+}
+
+/** Waits for the editor, which loads after the page, and for the preview, which the service renders. */
+async function previewShown(page: Page): Promise<void> {
+  await page.locator('.cm-content').waitFor();
+  await page.frameLocator('iframe').getByRole('heading').waitFor();
 }
 
 /** A picture that is not right may show a page that was being drawn. It is then taken again, this often at most. */
@@ -345,6 +365,7 @@ async function settle(page: Page): Promise<void> {
       [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '01990000-0000-7000-8000-000000000000'],
       [/\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z/g, '2026-11-21T09:14:00.000Z'],
       [/lh_(live|test)_\\S+/g, 'lh_$1_…0000'],
+      [/\\S+\\/letterhaus-test-\\w+/g, '/var/lib/letterhaus'],
       [/127\\.0\\.0\\.1:\\d+/g, '127.0.0.1:8080'],
       [/p=[A-Za-z0-9+\\/=]{40,}/g, 'p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A'],
       [/\\d+ left, resets in [\\w ]+/g, '79 left, resets in 1 min'],
@@ -385,6 +406,7 @@ async function fill(service: Service): Promise<Part> {
     const made = await make('/v1/templates', { name, subject: name, html: `<p>${name}</p>` });
     if (name === 'Order shipped') await make(`/v1/templates/${made.body.id}/publish`, {});
   }
+  const template = await makeTemplate(service);
   await make('/v1/emails', { from: 'nobody' });
   await make('/v1/emails', { from: 'shop@elsewhere.example', to: 'jo@harbour.example', text: 'x' });
   const scope = { 'letterhaus-project': project, 'letterhaus-environment': 'test' };
@@ -398,10 +420,33 @@ async function fill(service: Service): Promise<Part> {
   const screens = screensOfWaiting({
     service,
     domain: String(domain.body.id),
+    template,
     viewer: signedIn(service, viewer),
     owner: cookies,
   });
   return { service, project, screens, cookies };
+}
+
+/**
+ * A template with variables, a published version and changes that are not published. The preview is drawn in the font
+ * of the system, so it is small: a machine with another font then makes no difference that is found.
+ */
+async function makeTemplate(service: Service): Promise<string> {
+  const html = `<h1 style="font-size: 18px">Your receipt</h1>
+<p>Hello {{ name }},</p>
+{% if total %}
+<p>You have paid {{ total }}.</p>
+{% endif %}`;
+  const variables = [
+    { name: 'name', type: 'string' },
+    { name: 'total', type: 'number', default: 12 },
+  ];
+  const body = { name: 'Receipt', alias: 'receipt', subject: 'Your receipt', html, variables };
+  const { id } = (await service.request('POST', '/v1/templates', { body })).body;
+  await service.request('POST', `/v1/templates/${id}/publish`, { body: {} });
+  const changed = { subject: 'Your receipt, {{ name }}' };
+  await service.request('PATCH', `/v1/templates/${id}`, { body: changed });
+  return String(id);
 }
 
 const QUEUED: readonly (readonly [provider: string, count: number, state: string])[] = [

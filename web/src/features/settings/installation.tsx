@@ -183,11 +183,9 @@ function RetentionFacts({ state }: { state: RetentionState }): ReactNode {
       <Facts>
         <Fact name="Content">{kept(state.content)}</Fact>
         <Fact name="Emails with their timeline">{kept(state.metadata)}</Fact>
-        {state.ran_at !== null && (
-          <Fact name="Last looked for due mail">
-            <Time at={state.ran_at} />
-          </Fact>
-        )}
+        <Fact name="Due mail last looked for">
+          {state.ran_at === null ? 'Not yet' : <Time at={state.ran_at} />}
+        </Fact>
       </Facts>
       {state.held_until !== null && (
         <p className="text-wait">

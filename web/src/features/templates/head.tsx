@@ -24,25 +24,19 @@ export function useTemplate(id: string) {
   return useQuery(api.query('getTemplate', { path: { id } }));
 }
 
-/**
- * The version that emails use, and whether there are changes that they do not use yet.
- * @param props.isFilled beside the title of a page
- */
-export function TemplateMark(props: { template: TemplateSummary; isFilled?: boolean }): ReactNode {
-  const { template, isFilled = false } = props;
+/** The version that emails use, and whether there are changes that they do not use yet. */
+export function TemplateMark({ template }: { template: TemplateSummary }): ReactNode {
   const { published_version: published, latest_version: latest } = template;
-  if (published === null) return <DraftChip isFilled={isFilled}>not published</DraftChip>;
-  if (published === latest) {
-    return <Chip tone="good">version {published} published</Chip>;
-  }
-  return <DraftChip isFilled={isFilled}>{`version ${published} published, changes not`}</DraftChip>;
+  if (published === null) return <DraftChip>not published</DraftChip>;
+  if (published === latest) return <Chip tone="good">version {published} published</Chip>;
+  return <DraftChip>{`version ${published} published, changes not`}</DraftChip>;
 }
 
 /** A content that no email uses yet. */
-export function DraftChip(props: { isFilled?: boolean; children: ReactNode }): ReactNode {
+export function DraftChip({ children }: { children: ReactNode }): ReactNode {
   return (
     <Chip tone="open" icon={PencilLine}>
-      {props.children}
+      {children}
     </Chip>
   );
 }
@@ -84,7 +78,7 @@ export function TemplateHead(props: {
         crumb={<ToTemplates />}
         about={
           <span className="flex flex-wrap items-center gap-x-3">
-            <TemplateMark template={template} isFilled />
+            <TemplateMark template={template} />
             {template.alias !== null && <code className="font-mono text-xs">{template.alias}</code>}
           </span>
         }
