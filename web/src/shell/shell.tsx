@@ -112,7 +112,7 @@ function TopBar(props: { onNavigation: () => void; onPalette: () => void }): Rea
       </IconButton>
       <span className="min-w-0 truncate font-semibold">{name ?? 'Letterhaus'}</span>
       <span
-        className={`inline-flex h-5.5 shrink-0 items-center rounded-md px-1.75 text-xs font-medium first-letter:uppercase ${isTest ? 'bg-test text-on-test' : 'bg-well text-text'}`}
+        className={`inline-flex h-5.5 shrink-0 items-center rounded-md px-1.75 text-xs font-medium capitalize ${isTest ? 'bg-test text-on-test' : 'bg-well text-text'}`}
       >
         {scope.environment}
       </span>
