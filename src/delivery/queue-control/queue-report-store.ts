@@ -221,21 +221,16 @@ function totalCounts(sampled: QueueCounts, providers: readonly ProviderCounts[])
   };
 }
 
-const PAUSED_MAIL_PARAMETERS = namedParameters([
-  'projectIds',
-  'projectId',
-  'environment',
-  'providers',
-]);
+const MAIL = namedParameters(['projectIds', 'projectId', 'environment', 'providers']);
 
 // Mail on hold is due when it expires, so it is at the end of the tenant queue. Without a paused domain no row of the
 // queue is read.
 const PAUSED_MAIL = `
 with paused as materialized (
   select domains.project_id, domains.id, domains.name from domains
-   where domains.project_id = any(${PAUSED_MAIL_PARAMETERS.sql.projectIds}::uuid[])
-     and (${PAUSED_MAIL_PARAMETERS.sql.projectId}::uuid is null or domains.project_id = ${PAUSED_MAIL_PARAMETERS.sql.projectId})
-     and (${PAUSED_MAIL_PARAMETERS.sql.environment}::text is null or domains.environment = ${PAUSED_MAIL_PARAMETERS.sql.environment})
+   where domains.project_id = any(${MAIL.sql.projectIds}::uuid[])
+     and (${MAIL.sql.projectId}::uuid is null or domains.project_id = ${MAIL.sql.projectId})
+     and (${MAIL.sql.environment}::text is null or domains.environment = ${MAIL.sql.environment})
      and domains.paused_at is not null and domains.deleted_at is null
    limit ${PAUSED_DOMAINS_MAX}
 )
@@ -243,7 +238,7 @@ select providers.provider, count(*)::int as seen,
        count(paused.id)::int as paused,
        coalesce(array_agg(distinct paused.name) filter (where paused.id is not null), '{}') as domains
   from (select distinct paused.project_id from paused) projects
- cross join unnest(${PAUSED_MAIL_PARAMETERS.sql.providers}::text[]) providers(provider)
+ cross join unnest(${MAIL.sql.providers}::text[]) providers(provider)
  cross join lateral (
     select queue.project_id, queue.environment, queue.email_id, queue.held from queue
      where queue.project_id = projects.project_id and queue.provider = providers.provider
@@ -255,7 +250,7 @@ select providers.provider, count(*)::int as seen,
        and emails.id = waiting.email_id
      limit 1) emails
   left join paused on paused.project_id = waiting.project_id and paused.id = emails.domain_id
- where waiting.held and (${PAUSED_MAIL_PARAMETERS.sql.environment}::text is null or waiting.environment = ${PAUSED_MAIL_PARAMETERS.sql.environment})
+ where waiting.held and (${MAIL.sql.environment}::text is null or waiting.environment = ${MAIL.sql.environment})
  group by providers.provider`;
 
 /** Mail on hold for a provider in projects with a paused domain, as far as it was read. */
@@ -275,10 +270,7 @@ export async function readPausedMail(
 ): Promise<PausedMail[]> {
   if (providers.length === 0) return [];
   const scope = { projectId: within.projectId, environment: within.environment ?? environment };
-  return db.query<PausedMail>(
-    PAUSED_MAIL,
-    PAUSED_MAIL_PARAMETERS.valuesOf({ projectIds, providers, ...scope }),
-  );
+  return db.query<PausedMail>(PAUSED_MAIL, MAIL.valuesOf({ projectIds, providers, ...scope }));
 }
 
 /** The last reply of a mail server, or the reason why none was reached. */

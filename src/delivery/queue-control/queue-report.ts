@@ -63,7 +63,7 @@ export async function reportQueue(context: ReportContext, reader: QueueReader) {
     readQueue(db, { ...query, provider: null, limit: PROVIDERS_MAX }),
     readProviderStates(db),
   ]);
-  const pausedMail = await readPausedMail(db, query, onHoldIn(queue.providers));
+  const pausedMail = await readPausedMail(db, query, providersOnHold(queue.providers));
   const { shaping } = context;
   const names = new Map(projects.map(({ id, name }) => [id, name]));
   return {
@@ -99,7 +99,7 @@ export async function reportProvider(
   ]);
   const { now, isEstimate, total } = queue;
   const counts = queue.providers[0] ?? { ...total, provider };
-  const pausedMail = await readPausedMail(db, query, onHoldIn([counts]));
+  const pausedMail = await readPausedMail(db, query, providersOnHold([counts]));
   return {
     object: 'queue_provider' as const,
     measured_at: now.toISOString(),
@@ -120,7 +120,7 @@ export async function reportProvider(
   };
 }
 
-function onHoldIn(providers: readonly ProviderCounts[]): string[] {
+function providersOnHold(providers: readonly ProviderCounts[]): string[] {
   return providers.flatMap(({ provider, held }) => (held > 0 ? provider : []));
 }
 

@@ -81,11 +81,6 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
   const [isRemoving, setRemoving] = useState(false);
   const rotation = useRotation(domain, run);
   const may = useMay();
-  // Without a record there are no reports; the row of the record then says it.
-  const hasDmarc =
-    domain.environment === 'live' &&
-    domain.verified_at !== null &&
-    !domain.advice.some(isAbsentDmarc);
   return (
     <>
       <PageHead
@@ -123,7 +118,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
         <DomainVerdict domain={domain} />
         <Records domain={domain} isChecking={check.isRunning} />
         <Advice advice={domain.advice.filter((one) => !isAbsentDmarc(one))} />
-        {hasDmarc && <Dmarc id={domain.id} />}
+        <Dmarc domain={domain} />
         <DomainSettings domain={domain} />
       </PageBody>
       <Dialog
@@ -204,10 +199,14 @@ function Advice({ advice }: { advice: readonly AdviceItem[] }): ReactNode {
 }
 
 /** Shows what receivers reported, and the record with the next policy, which is published by hand. */
-function Dmarc({ id }: Pick<Domain, 'id'>): ReactNode {
+function Dmarc({ domain }: { domain: Domain }): ReactNode {
   const api = useApi();
-  const dmarc = useQuery(api.query('getDomainDmarc', { path: { id } }));
-  if (!dmarc.isSuccess) return null;
+  const { id, environment, verified_at: verifiedAt, advice } = domain;
+  // Without a record there are no reports; the row of the record then says it.
+  const hasReports = environment === 'live' && verifiedAt !== null && !advice.some(isAbsentDmarc);
+  const query = api.query('getDomainDmarc', { path: { id } });
+  const dmarc = useQuery({ ...query, enabled: hasReports });
+  if (!hasReports || !dmarc.isSuccess) return null;
   const { message, proposal, reports } = dmarc.data;
   const failing = (reports?.sources ?? []).filter(({ failed }) => failed > 0);
   return (

@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { FolderOpen, Plus } from 'lucide-react';
-import { type ReactNode, useState } from 'react';
+import { type ComponentProps, type ReactNode, useState } from 'react';
 import type { Project } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
@@ -25,11 +25,11 @@ import { Time } from '../../ui/time.tsx';
 
 export function ProjectsScreen(): ReactNode {
   const api = useApi();
-  const may = useMay();
   const [open, setOpen] = useState<'create' | Project | null>(null);
   const close = (): void => setOpen(null);
   const projects = useQuery(api.query('listProjects'));
   const rows = projects.data?.data ?? [];
+  const name = rows.find(({ id }) => id === api.scope.project)?.name ?? 'this project';
   return (
     <>
       <PageHead
@@ -45,42 +45,15 @@ export function ProjectsScreen(): ReactNode {
         }
       />
       <PageBody>
-        <Card
-          title="All projects"
-          wide={
-            <ListTable
-              label="Projects"
-              list={{ ...projects, rows }}
-              keyOf={({ id }) => id}
-              columns={[
-                { title: 'Name', cell: (project) => <NameOf project={project} /> },
-                {
-                  title: 'Created',
-                  isNumber: true,
-                  isWide: true,
-                  cell: ({ created_at: at }) => <Time at={at} />,
-                },
-                {
-                  title: '',
-                  isNumber: true,
-                  isHidden: !may('updateProject'),
-                  cell: (project) => (
-                    <Button
-                      size="small"
-                      look="quiet"
-                      aria-label={`Rename ${project.name}`}
-                      onClick={() => setOpen(project)}
-                    >
-                      Rename
-                    </Button>
-                  ),
-                },
-              ]}
-              empty={<Empty title="No projects" icon={FolderOpen} />}
-            />
-          }
-        />
-        <OpenProject name={rows.find(({ id }) => id === api.scope.project)?.name} />
+        <ProjectTable list={{ ...projects, rows }} onRename={setOpen} />
+        <div className="mt-4">
+          <h2 className="text-lg font-semibold break-words">{name}</h2>
+          <p className="text-muted">
+            The open project. Choose another one above to see its limits and alert.
+          </p>
+        </div>
+        <LimitsCard />
+        <ReputationCard />
       </PageBody>
       <Dialog isOpen={open === 'create'} onClose={close} title="Create a project">
         <CreateForm onDone={close} />
@@ -92,18 +65,48 @@ export function ProjectsScreen(): ReactNode {
   );
 }
 
-function OpenProject({ name = 'This project' }: { name: string | undefined }): ReactNode {
+function ProjectTable(props: {
+  list: ComponentProps<typeof ListTable<Project>>['list'];
+  onRename: (project: Project) => void;
+}): ReactNode {
+  const { list, onRename } = props;
+  const may = useMay();
   return (
-    <>
-      <div className="mt-4">
-        <h2 className="text-lg font-semibold break-words">{name}</h2>
-        <p className="text-muted">
-          The open project. Choose another one above to see its limits and alert.
-        </p>
-      </div>
-      <LimitsCard />
-      <ReputationCard />
-    </>
+    <Card
+      title="All projects"
+      wide={
+        <ListTable
+          label="Projects"
+          list={list}
+          keyOf={({ id }) => id}
+          columns={[
+            { title: 'Name', cell: (project) => <NameOf project={project} /> },
+            {
+              title: 'Created',
+              isNumber: true,
+              isWide: true,
+              cell: ({ created_at: at }) => <Time at={at} />,
+            },
+            {
+              title: '',
+              isNumber: true,
+              isHidden: !may('updateProject'),
+              cell: (project) => (
+                <Button
+                  size="small"
+                  look="quiet"
+                  aria-label={`Rename ${project.name}`}
+                  onClick={() => onRename(project)}
+                >
+                  Rename
+                </Button>
+              ),
+            },
+          ]}
+          empty={<Empty title="No projects" icon={FolderOpen} />}
+        />
+      }
+    />
   );
 }
 

@@ -13,7 +13,7 @@ import { Choices } from '../../ui/choices.tsx';
 import { Figure, Figures } from '../../ui/figure.tsx';
 import { MoreMenu } from '../../ui/more-menu.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
-import { Empty, PageState } from '../../ui/states.tsx';
+import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { NextTime, Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
@@ -51,7 +51,8 @@ export function QueueScreen(): ReactNode {
             )}
           </PageHead>
           {changes?.view}
-          <PageState query={queue} />
+          {queue.isPending && <RowsSkeleton />}
+          {queue.isError && <Problem error={queue.error} retry={() => void queue.refetch()} />}
           {queue.data && <Loaded queue={queue.data} changes={changes} />}
         </>
       ) : (
@@ -268,7 +269,7 @@ function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
     {
       title: 'Due',
       isNumber: true,
-      // Late mail shows since when; other mail shows when it is next.
+      // Late mail says since when it is due, other mail when it is next.
       cell: ({ oldest_due_at: oldest, next_due_at: next }) =>
         oldest === null ? <MaybeNext at={next} /> : <Time at={oldest} />,
     },

@@ -29,7 +29,7 @@ export function TemplateMark({ template }: { template: TemplateSummary }): React
   const { published_version: published, latest_version: latest } = template;
   if (published === null) return <DraftChip>not published</DraftChip>;
   if (published === latest) return <Chip tone="good">version {published} published</Chip>;
-  return <DraftChip>{`version ${published} published, changes not`}</DraftChip>;
+  return <DraftChip>{`version ${published}, unpublished changes`}</DraftChip>;
 }
 
 /** A content that no email uses yet. */
