@@ -20,11 +20,18 @@ async function passUntil(time: string): Promise<void> {
   await service.clock.advance({ seconds: (Date.parse(time) - (await nowMs())) / 1000 });
 }
 
+/** The last Sunday of a month of next year: Europe changes its clocks on those of March and October. */
+function lastSunday(month: number): string {
+  const day = new Date(Date.UTC(new Date().getUTCFullYear() + 1, month, 0));
+  day.setUTCDate(day.getUTCDate() - day.getUTCDay());
+  return day.toISOString().slice(0, 10);
+}
+
 const CHANGES = [
   // An hour is missing: 02:00 to 03:00.
-  { day: '2027-03-28', before: '00:58', due: '03:10:00+02:00', early: '01:05', late: '01:11' },
+  { day: lastSunday(3), before: '00:58', due: '03:10:00+02:00', early: '01:05', late: '01:11' },
   // An hour comes twice: 02:00 to 03:00.
-  { day: '2027-10-31', before: '00:58', due: '02:10:00+01:00', early: '01:05', late: '01:11' },
+  { day: lastSunday(10), before: '00:58', due: '02:10:00+01:00', early: '01:05', late: '01:11' },
 ];
 
 for (const { day, before, due, early, late } of CHANGES) {
