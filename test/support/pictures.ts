@@ -5,6 +5,8 @@
  * `npm run pictures` keeps them in test/browser/pictures; test/browser/pictures.test.ts compares.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { PNG } from 'pngjs';
 import { memberOf, OWNER, ownerOf } from './browser.ts';
@@ -338,15 +340,24 @@ function small(png: Buffer): Buffer {
   });
 }
 
-/**
- * Waits for fonts, then replaces what differs from run to run. The monospaced font is that of the system, so texts in
- * it are drawn in the font of the service.
- */
+/** The monospaced font of the service is that of the system, so pictures have one of their own. */
+const MONO = readFileSync(
+  join(
+    import.meta.dirname,
+    '../../node_modules/@fontsource-variable/geist-mono/files/geist-mono-latin-wght-normal.woff2',
+  ),
+).toString('base64');
+
+/** Waits for fonts, then replaces what differs from run to run. */
 async function settle(page: Page): Promise<void> {
-  await page.evaluate(`document.fonts.ready.then(() => {})`);
+  await page.evaluate(`(async () => {
+    const mono = new FontFace('Pictured Mono', Uint8Array.fromBase64('${MONO}'), { weight: '100 900' });
+    document.fonts.add(await mono.load());
+    await document.fonts.ready;
+  })()`);
   await page.evaluate(`(() => {
     const style = new CSSStyleSheet();
-    style.replaceSync(':root { --font-mono: "Geist Variable" !important } code, kbd, pre, .font-mono { font-family: "Geist Variable" !important }');
+    style.replaceSync(':root { --font-mono: "Pictured Mono" !important } code, kbd, pre, .font-mono { font-family: "Pictured Mono" !important }');
     document.adoptedStyleSheets = [style];
     for (const copy of document.querySelectorAll('time[data-copy]')) copy.remove();
     for (const time of document.querySelectorAll('time')) {
