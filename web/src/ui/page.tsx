@@ -10,6 +10,7 @@ import { type MoreItems, MoreMenu } from './more-menu.tsx';
  * @param props.crumb a link to the list that the page belongs to (Crumb)
  * @param props.primary one button; a page with a verdict has it there
  * @param props.more the actions behind "…"
+ * @param props.isFullWidth in line with content that has the width of the window, like a list of emails
  * @param props.children other controls, like a choice of what is shown, before the buttons
  */
 export function PageHead(props: {
@@ -19,14 +20,17 @@ export function PageHead(props: {
   primary?: ReactNode;
   secondary?: ReactNode;
   more?: MoreItems;
+  isFullWidth?: boolean;
   children?: ReactNode;
 }): ReactNode {
-  const { title, about, crumb, primary, secondary, more, children } = props;
+  const { title, about, crumb, primary, secondary, more, isFullWidth = false, children } = props;
   useEffect(() => {
     document.title = `${title} · Letterhaus`;
   }, [title]);
   return (
-    <header className="flex max-w-[80rem] shrink-0 flex-wrap items-start justify-between gap-x-4 gap-y-2 px-(--page-x) pt-4 pb-5 min-[900px]:pt-6">
+    <header
+      className={`flex ${isFullWidth ? '' : 'max-w-[80rem]'} shrink-0 flex-wrap items-start justify-between gap-x-4 gap-y-2 px-(--page-x) pt-4 pb-5 min-[900px]:pt-6`}
+    >
       <div className="min-w-[min(100%,15rem)] grow basis-60">
         {crumb}
         <h1 dir="auto" className="text-left text-xl font-semibold text-balance break-words">

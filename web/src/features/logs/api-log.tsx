@@ -265,7 +265,7 @@ function Loaded({ request }: { request: ApiRequestDetail }): ReactNode {
       )}
       <dl className="space-y-1 text-sm">
         {facts.map(([name, value]) => (
-          <div key={name} className="flex gap-3">
+          <div key={name} className="flex items-baseline gap-3">
             <dt className="w-16 shrink-0 text-muted">{name}</dt>
             <dd className="min-w-0 break-words">{value}</dd>
           </div>

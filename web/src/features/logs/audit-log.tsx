@@ -134,7 +134,12 @@ function Place(props: { event: AuditEvent; projects: readonly Project[] }): Reac
   const { project_id: projectId, environment } = props.event;
   const project = props.projects.find(({ id }) => id === projectId)?.name;
   const place = [project, environment].filter((one) => one != null).join(', ');
-  return place === '' ? <Dash /> : <span className="text-muted">{place}</span>;
+  if (place === '') return <Dash />;
+  return (
+    <span className="text-muted md:block md:w-max md:max-w-40 md:truncate" title={place}>
+      {place}
+    </span>
+  );
 }
 
 /** The name of the object, as a link while it can be opened. */

@@ -36,7 +36,7 @@ type Open =
 
 function ReasonMark({ row: { reason, simulated } }: { row: Suppression }): ReactNode {
   return (
-    <span className="flex flex-wrap items-center gap-x-2">
+    <span className="flex flex-wrap items-baseline gap-x-2">
       <SuppressionMark reason={reason} />
       {simulated && (
         <span className="text-xs text-muted" title="An address of the simulator for test mail">

@@ -44,7 +44,11 @@ export function DeliveryTable({ rows, selected, onSelect, show, isSuspended }: P
         {
           title: 'Took',
           isNumber: true,
-          cell: ({ last_attempt: last }) => (last === null ? '–' : inWords(last.latency_ms / 1000)),
+          cell: ({ last_attempt: last }) => (
+            <span className="whitespace-nowrap">
+              {last === null ? '–' : inWords(last.latency_ms / 1000)}
+            </span>
+          ),
         },
         { title: 'Attempts', isNumber: true, cell: ({ attempts }) => attempts },
         {

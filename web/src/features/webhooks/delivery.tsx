@@ -66,7 +66,7 @@ function Detail(props: {
       <div className="flex flex-wrap items-start gap-3">
         <dl className="min-w-0 grow space-y-1 text-sm">
           {facts.map(([name, value]) => (
-            <div key={name} className="flex gap-3">
+            <div key={name} className="flex items-baseline gap-3">
               <dt className="w-20 shrink-0 text-muted">{name}</dt>
               <dd className="min-w-0 break-words">{value}</dd>
             </div>

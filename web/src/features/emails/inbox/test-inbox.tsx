@@ -41,6 +41,7 @@ export function TestInboxScreen(): ReactNode {
       {!isOpen && (
         <PageHead
           title="Test inbox"
+          isFullWidth
           about="Emails sent with test keys arrive here instead of being delivered."
           more={items}
         />

@@ -40,7 +40,7 @@ export function EmailsScreen(): ReactNode {
   const counts = useCounts(q);
   return (
     <ListAndDetail detail={isOpen ? <Outlet /> : null}>
-      {!isOpen && <PageHead title="Emails" secondary={<EmailViews q={q} />} />}
+      {!isOpen && <PageHead title="Emails" isFullWidth secondary={<EmailViews q={q} />} />}
       <SearchBar q={q} count={counts && countOf(counts, statusOf(q))} />
       <StatusChips q={q} counts={counts} />
       <EmailList place="emails" q={q} openId={id ?? null} />

@@ -138,8 +138,8 @@ function FilterChips(props: {
 function FilterChip({ filter, onRemove }: { filter: string; onRemove: () => void }): ReactNode {
   const { name, value } = filterInWords(filter);
   return (
-    <span className="inline-flex max-w-full items-center gap-1 rounded-[5px] bg-chosen pl-1.5 text-xs font-medium text-accent">
-      <span className="min-w-0 truncate">
+    <span className="inline-flex max-w-full items-center gap-1 rounded-[5px] bg-accent-tint pl-1.5 text-xs font-medium text-accent">
+      <span className="min-w-0 truncate first-letter:uppercase">
         {name}: {value}
       </span>
       <button
