@@ -72,7 +72,7 @@ test('a table stays while the network is away, says of when it is, and is true a
   const said = await recordConnection(page);
   await page.context().setOffline(true);
   await connectionOf(page)
-    .getByText(/^You are offline since .+\. The page was last updated at .+\d/)
+    .getByText(/^You have been offline since .+\. The page was last updated at .+\d/)
     .waitFor();
   await assertAccessible(page);
   // A tab that is shown again reads its data again, which fails.
@@ -95,13 +95,13 @@ test('events that were under way do not end an outage', async () => {
   const connection = connectionOf(away.page);
   const saidBy = await recordConnection(away.page);
   await away.page.context().setOffline(true);
-  await connection.getByText(/^You are offline since/).waitFor();
+  await connection.getByText(/^You have been offline since/).waitFor();
   // The browser cuts no open connection when its network is switched off, so the event would still arrive.
   await addDomain('under-way.acme.test');
   await there.page.getByText('under-way.acme.test').waitFor();
   const said = await saidBy();
   assert.ok(said.length > 0);
-  for (const text of said) assert.match(text, /^You are offline since/);
+  for (const text of said) assert.match(text, /^You have been offline since/);
 });
 
 test('a response that was under way when the network went away does not hide that it is away', async () => {
@@ -118,7 +118,7 @@ test('a response that was under way when the network went away does not hide tha
   const release = await held.promise;
   const said = await recordConnection(page);
   await page.context().setOffline(true);
-  const offline = connectionOf(page).getByText('You are offline since');
+  const offline = connectionOf(page).getByText('You have been offline since');
   await offline.waitFor();
   // The page takes it as a reason to read again, which fails.
   const failed = page.waitForEvent('requestfailed', (request) =>
@@ -140,7 +140,7 @@ test('a service on the same machine is followed while the browser has no network
   await goToLive(page, `${HOME}/suppressions`);
   await page.getByRole('heading', { name: 'Suppressions' }).waitFor();
   await page.evaluate(`dispatchEvent(new Event('offline'))`);
-  await connectionOf(page).getByText('You are offline since').waitFor();
+  await connectionOf(page).getByText('You have been offline since').waitFor();
   const address = 'nearby@example.org';
   await service.request('POST', '/v1/suppressions', { body: { address } });
   await page.getByText(address).first().waitFor();

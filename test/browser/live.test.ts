@@ -160,7 +160,7 @@ test('a scrolled list keeps its place when new emails arrive during an outage', 
   const place = await row.boundingBox();
 
   await page.context().setOffline(true);
-  await page.getByText('You are offline since').waitFor();
+  await page.getByText('You have been offline since').waitFor();
   await sendMany('Meanwhile', 300);
   await page.context().setOffline(false);
   await page.getByRole('button', { name: '300 new' }).waitFor();

@@ -182,7 +182,7 @@ const screensOfFull = ({ email, webhook }: FullService, delivery: string): Scree
     {
       act: async (page) => {
         await page.context().setOffline(true);
-        await page.getByText('You are offline since').waitFor();
+        await page.getByText('You have been offline since').waitFor();
       },
       restore: (page) => page.context().setOffline(false),
     },

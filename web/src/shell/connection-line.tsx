@@ -6,7 +6,7 @@ import { type Connection, type Outage, useConnection } from '../api/stream/conne
 const clockTime = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 
 const OUTAGES: Record<Outage, string> = {
-  offline: 'You are offline since',
+  offline: 'You have been offline since',
   unreachable: 'The service has not responded since',
   unavailable: 'The service has been unavailable since',
 };
@@ -17,10 +17,7 @@ export function ConnectionLine(): ReactNode {
   return (
     <div role="status" aria-label="Connection">
       {connection.kind !== 'up' && (
-        <p
-          data-tone={connection.kind === 'down' ? 'wait' : 'good'}
-          className="flex items-center gap-2 border-b border-line bg-(--tone-tint) px-(--page-x) py-1.5 text-sm text-(--tone)"
-        >
+        <p className="flex items-center gap-2 bg-toast px-(--page-x) py-1.5 text-sm text-on-toast">
           {connection.kind === 'down' ? (
             <CloudOff size={15} aria-hidden className="shrink-0" />
           ) : (

@@ -32,7 +32,7 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
       <button
         type="button"
         onClick={onPalette}
-        className="flex h-control shrink-0 items-center gap-2 rounded-md border border-edge bg-surface px-2 text-left text-muted hover:bg-hover"
+        className="flex h-control shrink-0 items-center gap-2 rounded-md border border-control bg-surface px-2 text-left text-muted hover:bg-hover"
       >
         <Search size={15} aria-hidden className="shrink-0" />
         <span className="grow truncate">Search or run…</span>

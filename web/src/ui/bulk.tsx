@@ -94,7 +94,7 @@ function Box(props: {
         aria-label={label}
         checked={isOn}
         onChange={onChange}
-        className="size-4 accent-accent"
+        className="size-4"
       />
     </label>
   );

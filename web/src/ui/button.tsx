@@ -6,7 +6,8 @@ const LOOKS = {
   primary:
     'border border-accent bg-accent text-on-accent shadow-low hover:border-accent-hover hover:bg-accent-hover',
   plain: 'border border-edge bg-surface text-text shadow-low hover:bg-hover',
-  quiet: 'text-muted hover:bg-hover hover:text-text',
+  quiet: 'text-text hover:bg-hover',
+  icon: 'text-muted hover:bg-hover hover:text-text',
   /** Opens the question before a destruction. */
   danger: 'border border-edge bg-surface text-bad shadow-low hover:bg-bad-tint',
   /** Destroys. */
@@ -38,7 +39,7 @@ export function IconButton({ label, ...rest }: Props & { label: string }): React
   const width = rest.size === 'small' ? 'w-6.5' : 'w-8';
   return (
     <Button
-      look="quiet"
+      look="icon"
       aria-label={label}
       title={label}
       {...rest}

@@ -46,7 +46,7 @@ export function RowsSkeleton({ rows }: { rows?: number }): ReactNode {
 
 /** From this width on, rows of emails have columns and a head. */
 const EMAIL_ROW =
-  'grid h-14 grid-cols-[minmax(0,1fr)_auto] content-center items-center gap-x-6 gap-y-2.5 border-b border-line px-(--page-x) @min-[720px]:h-11 @min-[720px]:grid-cols-[minmax(0,2fr)_minmax(0,3fr)_7rem_6rem]';
+  'grid h-14 grid-cols-[minmax(0,1fr)_auto] content-center items-center gap-x-6 gap-y-2.5 border-b border-line px-(--page-x) @min-[720px]:h-11 @min-[720px]:grid-cols-[minmax(0,4fr)_minmax(0,5fr)_6.5rem_6rem] @min-[720px]:gap-x-5';
 
 /** Rows of the lists of emails, as many as there is room for. */
 export function ListSkeleton({ rows = ROWS_OF_WINDOW }: { rows?: number }): ReactNode {

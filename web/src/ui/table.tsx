@@ -38,7 +38,7 @@ type Props<Row> = {
 const ROW =
   'border-t border-line hover:bg-hover data-chosen:bg-accent-tint max-md:flex max-md:flex-wrap max-md:items-center max-md:gap-x-3 max-md:gap-y-0.5 max-md:px-(--page-x) max-md:py-2.5 max-md:first:border-t-0 max-md:after:order-1 max-md:after:w-full';
 const CELL =
-  'text-pretty px-3 py-2 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden';
+  '[&_time]:text-muted text-pretty px-3 py-2 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden';
 const IN_FIRST_LINE = 'max-md:shrink-0';
 /** Beside the first line of a name that has several. */
 const STATE = `${IN_FIRST_LINE} max-md:self-baseline`;

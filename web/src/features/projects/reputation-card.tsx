@@ -147,12 +147,7 @@ function AlertFields({ rule }: { rule: Stored }): ReactNode {
 function Check({ name, isOn, label }: { name: string; isOn: boolean; label: string }): ReactNode {
   return (
     <label className="flex items-center gap-2 text-sm">
-      <input
-        type="checkbox"
-        name={name}
-        defaultChecked={isOn}
-        className="size-4 shrink-0 accent-accent"
-      />
+      <input type="checkbox" name={name} defaultChecked={isOn} className="size-4 shrink-0" />
       {label}
     </label>
   );

@@ -44,7 +44,7 @@ export function Variables(): ReactNode {
             <label className="flex items-center gap-2 text-sm">
               <input
                 type="checkbox"
-                className="size-4 accent-accent"
+                className="size-4"
                 disabled={find !== ''}
                 checked={isOnlySet}
                 onChange={({ target }) => setOnlySet(target.checked)}

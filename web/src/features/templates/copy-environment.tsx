@@ -103,7 +103,7 @@ function ReplaceForm({ there, template, onCopied, old }: Props & { old: Template
 function PublishToo(): ReactNode {
   return (
     <label className="flex items-center gap-2 text-sm">
-      <input type="checkbox" name="publish" className="size-4 accent-accent" />
+      <input type="checkbox" name="publish" className="size-4" />
       Publish it there, so that new emails use it
     </label>
   );

@@ -175,9 +175,10 @@ function Working({ statistics }: { statistics: Statistics | undefined }): ReactN
     return <Verdict tone="good" title="Working: every attempt of the last 24 hours succeeded" />;
   const ended = (delivered + failed).toLocaleString();
   return (
-    <Verdict
-      tone="wait"
-      title={`Working again: ${failed.toLocaleString()} of ${ended} deliveries failed in the last 24 hours`}
-    />
+    <Verdict tone="good" title="Working again">
+      <p>
+        {failed.toLocaleString()} of {ended} deliveries failed in the last 24 hours.
+      </p>
+    </Verdict>
   );
 }

@@ -255,7 +255,7 @@ function ResendForm({ email, onDone }: FormProps): ReactNode {
       <Field label="To" name="to" defaultValue={to.join(', ')} required />
       {count > 0 && (
         <label className="flex items-center gap-2 text-sm">
-          <input type="checkbox" name="files" defaultChecked className="size-4 accent-accent" />
+          <input type="checkbox" name="files" defaultChecked className="size-4" />
           Include {count === 1 ? 'the attachment' : `${count} attachments`}
         </label>
       )}

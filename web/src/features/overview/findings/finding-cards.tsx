@@ -101,7 +101,7 @@ function FindingCard(props: { finding: Finding; isFirst: boolean; isAlone: boole
                 Since <Time at={since} /> ·{' '}
               </>
             )}
-            For: {owner}
+            For {owner}
           </p>
         </div>
       </div>

@@ -46,7 +46,7 @@ export type Finding = {
 };
 
 /** Who can act. */
-export type Owner = 'You' | 'The operator' | 'The owner of the webhook' | 'The owner of the domain';
+export type Owner = 'you' | 'the operator' | 'the owner of the webhook' | 'the owner of the domain';
 
 export type Action = { label: string } & (
   | { to: '/$project/$environment/domains/$id' | '/$project/$environment/webhooks/$id'; id: string }
@@ -101,7 +101,7 @@ const ON_HOLD: Finding = {
   headline: 'on hold after a restore',
   title: 'The service was restored from a backup and is on hold.',
   detail: 'It accepts emails and sends none until an operator runs `letterhaus release`.',
-  owner: 'The operator',
+  owner: 'the operator',
   action: {
     label: 'Show queued emails',
     to: '/$project/$environment/emails',
@@ -143,7 +143,7 @@ function ofCondition(condition: OperatorCondition, projectId: string): Finding[]
       title: message,
       detail: remedy,
       since,
-      owner: 'The operator',
+      owner: 'the operator',
       action: null,
     },
   ];
@@ -154,14 +154,14 @@ function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Find
     kind: 'domain',
     headline: `${name} needs its owner`,
     tone: more.weight === 'high' ? 'bad' : 'wait',
-    owner: 'The owner of the domain',
+    owner: 'the owner of the domain',
     action: { label: 'Show records', to: '/$project/$environment/domains/$id', id },
     ...more,
   });
   const show = { label: 'Show domain', to: '/$project/$environment/domains/$id', id } as const;
   if (!canSign) {
     const title = `The service cannot read the DKIM key of ${name}, so its emails are not sent.`;
-    const owner = 'The operator' as const;
+    const owner = 'the operator' as const;
     return [finding({ id: `domain.unsigned:${id}`, weight: 'high', title, owner, action: show })];
   }
   if (status === 'verified') {
@@ -173,7 +173,7 @@ function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Find
             weight: 'high',
             title: `${name} has too many bounces or complaints.`,
             detail: message,
-            owner: 'You',
+            owner: 'you',
             action: show,
           })
         : finding({
@@ -221,7 +221,7 @@ function ofWebhook(webhook: Webhook): Finding[] {
         ? `${url} ${reason ?? 'receives no events until it is enabled.'}`
         : `Events for ${url} are kept and retried.`,
       since,
-      owner: 'The owner of the webhook',
+      owner: 'the owner of the webhook',
       action: {
         label: isDisabled ? 'Enable webhook' : 'Show deliveries',
         to: '/$project/$environment/webhooks/$id',
@@ -259,7 +259,7 @@ function ofProvider(row: ProviderRow, nowMs: number): Finding[] {
       detail: limit ? withProviderName(limit.message, provider) : undefined,
       figure: { value: waiting.toLocaleString(), unit: waiting === 1 ? 'waits' : 'wait' },
       since: oldest,
-      owner: 'You',
+      owner: 'you',
       action: { label: 'Show why', to: '/$project/$environment/queue', search: { provider } },
     },
   ];
@@ -279,7 +279,7 @@ function ofStorage(limits: Limits | undefined): Finding[] {
       title: `This project stores ${megabytes(used)} of ${megabytes(max ?? 0)}.`,
       detail: 'When its storage is full, emails are refused.',
       figure: { value: percent(share), unit: 'used' },
-      owner: 'The operator',
+      owner: 'the operator',
       action: { label: 'Show limits', to: '/$project/$environment/projects' },
     },
   ];
@@ -381,7 +381,7 @@ function rateFinding(
     detail,
     figure: { value: value.toLocaleString(), unit: status },
     since,
-    owner: 'You',
+    owner: 'you',
     action: {
       label: 'Show these emails',
       to: '/$project/$environment/emails',

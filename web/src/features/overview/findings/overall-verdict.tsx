@@ -49,14 +49,12 @@ export function OverallVerdict(props: {
       {sentences.length > 0 && <p>{sentences.join(' ')}</p>}
       {(only !== null || props.queue) && (
         <p className="text-sm text-muted">
-          {only !== null && <>For: {only.owner}. </>}
-          {props.queue && (
-            <>
-              <QueueSummary queue={props.queue} />{' '}
-              <Link to="/$project/$environment/queue" params={scope} className="link">
-                Show queue
-              </Link>
-            </>
+          {only !== null && <>For {only.owner}. </>}
+          {props.queue && <QueueSummary queue={props.queue} />}{' '}
+          {props.queue && props.queue.waiting > 0 && (
+            <Link to="/$project/$environment/queue" params={scope} className="link">
+              Show queue
+            </Link>
           )}
         </p>
       )}
@@ -88,7 +86,7 @@ function Strip({
         ))}
       </div>
       <p className="mt-1 flex justify-between text-xs text-muted tabular-nums">
-        <span>{hourText(hours[0]!.startMs)} yesterday</span>
+        <span>Each hour since {hourText(hours[0]!.startMs)} yesterday</span>
         <span>Now</span>
       </p>
     </div>
