@@ -65,7 +65,12 @@ test('an owner runs the doctor, sees its progress, and reads what to do with the
     .first()
     .waitFor();
   const checks = page.getByRole('list', { name: 'Checks' });
-  for (const count of [/^\d+ stop mail$/, /^\d+ hurt delivery$/, /^\d+ no problems$/, /^Checked /])
+  for (const count of [
+    /^\d+ stops? mail$/,
+    /^\d+ hurts? delivery$/,
+    /^\d+ no problems$/,
+    /^Checked /,
+  ])
     await checks.getByRole('listitem').filter({ hasText: count }).waitFor();
   const [command] = await page.getByLabel('command', { exact: true }).allTextContents();
   await copyBy(page.getByRole('button', { name: 'Copy the command' }).first());

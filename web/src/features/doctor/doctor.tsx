@@ -125,20 +125,28 @@ function NodeReport(props: { node: Node; isOnly: boolean; action: ReactNode }): 
 }
 
 const VERDICTS = [
-  ['red', 'bad', CircleX, 'Something stops or loses mail', 'stop mail'],
-  ['yellow', 'wait', TriangleAlert, 'Something hurts delivery, or soon will', 'hurt delivery'],
-  ['unknown', 'quiet', CircleQuestionMark, 'Some checks had no result', 'no result'],
-  ['green', 'good', CircleCheck, 'No problems found', 'no problems'],
+  ['red', 'bad', CircleX, 'Something stops or loses mail'],
+  ['yellow', 'wait', TriangleAlert, 'Something hurts delivery, or soon will'],
+  ['unknown', 'quiet', CircleQuestionMark, 'Some checks had no result'],
+  ['green', 'good', CircleCheck, 'No problems found'],
 ] as const;
+
+/** Words after a number of checks: 1, and any other. */
+const COUNTED = {
+  red: ['stops mail', 'stop mail'],
+  yellow: ['hurts delivery', 'hurt delivery'],
+  unknown: ['no result', 'no result'],
+  green: ['no problems', 'no problems'],
+} as const;
 
 function DoctorVerdict(props: { checks: Node['checks']; finishedAt: string }): ReactNode {
   const { checks, finishedAt } = props;
   const verdict = VERDICTS.find(([level]) => checks[level] > 0) ?? VERDICTS[3];
   const [, tone, icon, title] = verdict;
-  const parts = VERDICTS.map(([level, toneOf, Icon, , word]) => ({
+  const parts = VERDICTS.map(([level, toneOf, Icon]) => ({
     tone: toneOf,
     value: checks[level],
-    label: word,
+    label: COUNTED[level][checks[level] === 1 ? 0 : 1],
     Icon,
   }));
   return (

@@ -63,6 +63,7 @@ function Checklist({ facts }: { facts: Facts }): ReactNode {
             number={index + 1}
             isOpenAtFirst={step.id === first || step.state === 'wrong'}
             isNext={step.id === progress.next?.id}
+            isLinked={step.id === linked}
           >
             <Body id={step.id} facts={facts} secret={key} onSecret={setKey} />
           </StepRow>

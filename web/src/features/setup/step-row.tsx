@@ -1,6 +1,6 @@
 /** One step: its state, a summary, and below it the actions. */
 import { Check, ChevronDown, type LucideIcon, X } from 'lucide-react';
-import { type ReactNode, useState } from 'react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { Tone } from '../../ui/tone.ts';
 import type { Step, StepState } from './steps.ts';
 
@@ -17,13 +17,21 @@ export function StepRow(props: {
   number: number;
   isOpenAtFirst: boolean;
   isNext: boolean;
+  /** The address of the page names this step, also while the page is open. */
+  isLinked: boolean;
   children: ReactNode;
 }): ReactNode {
-  const { step, number, isNext, children } = props;
+  const { step, number, isNext, isLinked, children } = props;
   const [isOpen, setOpen] = useState(props.isOpenAtFirst);
+  const row = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (!isLinked) return;
+    setOpen(true);
+    row.current?.scrollIntoView({ block: 'nearest' });
+  }, [isLinked]);
   const { tone, icon: Icon, word } = MARKS[step.state];
   return (
-    <li className="border-line not-first:border-t">
+    <li ref={row} className="border-line not-first:border-t">
       <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary
           aria-current={isNext ? 'step' : undefined}
