@@ -51,7 +51,10 @@ test('an email arrives as it is sent, and is shown as its reader sees it', async
     attachments,
   });
   const row = rowOf(page, 'Your receipt');
-  await row.getByText('Acme <hello@acme.test>').waitFor();
+  await row
+    .getByTitle('Acme <hello@acme.test>')
+    .filter({ hasText: /^Acme$/ })
+    .waitFor();
   await row.getByText('to jo@example.com, ann@example.com').waitFor();
   await row.click();
   const frame = page.frameLocator('iframe[title="Preview of the email"]');

@@ -14,7 +14,7 @@ export function InboxHead(): ReactNode {
       <span className="col-start-2">From</span>
       <span>To</span>
       <span>Subject</span>
-      <span className="text-right">Sent</span>
+      <span className="text-right">Created</span>
     </span>
   );
 }

@@ -43,7 +43,7 @@ export function CancelMany(props: { selection: Selection<EmailSummary>; q: strin
   };
   return (
     <>
-      {selection.chosen.length === 0 && count > 0 && (
+      {count > 0 && (
         <p className="flex flex-wrap items-center gap-3 border-b border-line px-(--page-x) py-2 text-sm text-muted">
           <Button size="small" look="danger" onClick={askAll}>
             Cancel all {numberOf(count, isCut)}…

@@ -14,7 +14,7 @@ export function EmailHead(): ReactNode {
       <span>To</span>
       <span>Subject</span>
       <span>Status</span>
-      <span className="text-right">Sent</span>
+      <span className="text-right">Created</span>
     </span>
   );
 }
