@@ -117,6 +117,17 @@ test('the webhooks of an email are on its page, and lead to their delivery', asy
   await service.request('DELETE', `/v1/webhooks/${webhook.id}`);
 });
 
+test('of a very long text the page shows the beginning, and says so', async () => {
+  const html = `<p>${'long '.repeat(60_000)}</p>`;
+  const id = await send({ html });
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(pathOf(id, 'html'));
+  await page.getByText('These are the first 200,000 of 300,007 characters.').waitFor();
+  const shown = await page.getByLabel('html', { exact: true }).textContent();
+  assert.equal(shown, html.slice(0, 200_000));
+});
+
 test('a viewer sees all of it', async () => {
   const viewer = await memberOf(service, owner, 'viewer');
   const id = await send({ html: '<p>For viewers, too</p>' });

@@ -211,7 +211,12 @@ export function StatePage(props: {
   );
 }
 
+/** A browser lays out a longer text, which may be one line, for seconds. */
+const SHOWN_CHARACTERS_MAX = 200_000;
+
+/** A text as it is, with a button that copies all of it. Only the beginning of a very long one is shown. */
 export function Code({ text, what }: { text: string; what: string }): ReactNode {
+  const isCut = text.length > SHOWN_CHARACTERS_MAX;
   return (
     <div className="relative rounded-md border border-line bg-sunken text-left text-text">
       <pre
@@ -219,8 +224,14 @@ export function Code({ text, what }: { text: string; what: string }): ReactNode 
         aria-label={what}
         className="overflow-x-auto p-3 pr-12 font-mono text-xs leading-relaxed"
       >
-        {text}
+        {isCut ? text.slice(0, SHOWN_CHARACTERS_MAX) : text}
       </pre>
+      {isCut && (
+        <p className="border-t border-line px-3 py-2 text-sm text-muted">
+          These are the first {SHOWN_CHARACTERS_MAX.toLocaleString()} of{' '}
+          {text.length.toLocaleString()} characters. The copy has all of them.
+        </p>
+      )}
       <span className="pointer-events-none absolute inset-y-0 right-0 rounded-r-md bg-linear-to-l from-sunken from-75% to-transparent p-1.5 pl-5 *:pointer-events-auto">
         <CopyButton text={text} what={what} />
       </span>
