@@ -100,7 +100,8 @@ const SHOWN = [
   ['problems', 'Problems'],
 ] as const;
 
-const ROW = 'grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 gap-y-1 px-4 py-2.5';
+const ROW =
+  'grid min-h-14 grid-cols-[minmax(0,1fr)_auto] content-center items-center gap-x-3 gap-y-0.5 px-4 py-1.5';
 
 function EmailRow({ email }: { email: EmailSummary }): ReactNode {
   const scope = useScope();

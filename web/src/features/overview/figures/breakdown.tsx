@@ -117,7 +117,7 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
       cell: ({ total }) => number(total.recipients ?? endedOf(countsOf(total))),
     },
     {
-      title: 'Delivered, bounced',
+      title: 'Outcomes',
       isWide: true,
       cell: ({ total }) => <Shares total={total} />,
     },
@@ -131,7 +131,7 @@ function columnsOf(title: string, context: Context): Column<Row>[] {
       isNumber: true,
       isWide: true,
       isHidden: before === undefined,
-      cell: (row) => <span className="text-muted">{changeIn(row) ?? '–'}</span>,
+      cell: (row) => <span className="whitespace-nowrap text-muted">{changeIn(row) ?? '–'}</span>,
     },
     {
       title: 'Bounced',
