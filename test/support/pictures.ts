@@ -391,6 +391,8 @@ async function settle(page: Page): Promise<void> {
     ];
     while (walker.nextNode()) {
       const node = walker.currentNode;
+      // These durations are settings, which stay the same.
+      if (node.parentElement?.closest('[aria-label="Settings in effect"]')) continue;
       for (const [pattern, fixed] of patterns) {
         if (pattern.test(node.nodeValue)) node.nodeValue = node.nodeValue.replace(pattern, fixed);
       }
