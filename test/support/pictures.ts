@@ -6,7 +6,6 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { PNG } from 'pngjs';
 import { memberOf, OWNER, ownerOf } from './browser.ts';
@@ -341,12 +340,9 @@ function small(png: Buffer): Buffer {
 }
 
 /** The monospaced font of the service is that of the system, so pictures have one of their own. */
-const MONO = readFileSync(
-  join(
-    import.meta.dirname,
-    '../../node_modules/@fontsource-variable/geist-mono/files/geist-mono-latin-wght-normal.woff2',
-  ),
-).toString('base64');
+const MONO_FILE = import.meta
+  .resolve('@fontsource-variable/geist-mono/files/geist-mono-latin-wght-normal.woff2');
+const MONO = readFileSync(new URL(MONO_FILE)).toString('base64');
 
 /** Waits for fonts, then replaces what differs from run to run. */
 async function settle(page: Page): Promise<void> {
