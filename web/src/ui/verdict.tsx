@@ -7,6 +7,7 @@ import { type Tone, TONE_ICONS } from './tone.ts';
 
 /**
  * @param props.children the reason, in sentences
+ * @param props.isWide the children take the whole width, like a bar
  * @param props.action a button, or several of which one is primary
  */
 export function Verdict(props: {
@@ -14,9 +15,10 @@ export function Verdict(props: {
   title: ReactNode;
   icon?: LucideIcon;
   action?: ReactNode;
+  isWide?: true;
   children?: ReactNode;
 }): ReactNode {
-  const { tone, icon: Icon = TONE_ICONS[tone], action, children } = props;
+  const { tone, icon: Icon = TONE_ICONS[tone], action, isWide, children } = props;
   const id = useId();
   const below = [children, action].filter(Boolean).length;
   return (
@@ -35,7 +37,9 @@ export function Verdict(props: {
         {props.title}
       </h2>
       {children && (
-        <div className="max-w-[72ch] space-y-1 text-pretty break-words max-sm:col-span-2">
+        <div
+          className={`space-y-1 text-pretty break-words max-sm:col-span-2 ${isWide ? '' : 'max-w-[72ch]'}`}
+        >
           {children}
         </div>
       )}

@@ -1,6 +1,6 @@
 /**
  * Findings of the doctor by level, the worst first. Checks without a result or without a problem are folded, unless
- * nothing is worse. The verdict above counts checks.
+ * nothing is worse. Their counts are of checks, as in the verdict above.
  */
 import {
   ChevronDown,
@@ -11,7 +11,7 @@ import {
   Wrench,
 } from 'lucide-react';
 import type { ReactNode } from 'react';
-import type { DoctorFinding } from '../../../../sdk/src/api.ts';
+import type { Doctor, DoctorFinding } from '../../../../sdk/src/api.ts';
 import {
   groupEqualFindings,
   sentenceOfNames,
@@ -35,7 +35,10 @@ const ICONS = {
   green: [CircleCheck, 'text-good'],
 } as const;
 
-export function Findings({ findings }: { findings: readonly DoctorFinding[] }): ReactNode {
+type Checks = Doctor['nodes'][number]['checks'];
+
+export function Findings(props: { findings: readonly DoctorFinding[]; checks: Checks }): ReactNode {
+  const { findings, checks } = props;
   const of = (level: Level) => findings.filter((finding) => finding.level === level);
   const isProblem = of('red').length + of('yellow').length > 0;
   return (
@@ -43,8 +46,20 @@ export function Findings({ findings }: { findings: readonly DoctorFinding[] }): 
       {PROBLEMS.map(([level, title]) => (
         <Problems key={level} title={title} findings={of(level)} />
       ))}
-      <Folded level="unknown" title="No result" findings={of('unknown')} isOpen={!isProblem} />
-      <Folded level="green" title="No problems" findings={of('green')} isOpen={false} />
+      <Folded
+        level="unknown"
+        title="No result"
+        count={checks.unknown}
+        findings={of('unknown')}
+        isOpen={!isProblem}
+      />
+      <Folded
+        level="green"
+        title="No problems"
+        count={checks.green}
+        findings={of('green')}
+        isOpen={false}
+      />
     </>
   );
 }
@@ -64,10 +79,12 @@ function Problems(props: { title: string; findings: readonly DoctorFinding[] }):
 function Folded(props: {
   level: Level;
   title: string;
+  /** Checks of this level. Equal findings are one entry. */
+  count: number;
   findings: readonly DoctorFinding[];
   isOpen: boolean;
 }): ReactNode {
-  const { level, title, findings, isOpen } = props;
+  const { level, title, count, findings, isOpen } = props;
   const [Icon, colour] = ICONS[level];
   if (findings.length === 0) return null;
   return (
@@ -78,7 +95,9 @@ function Folded(props: {
       <summary className="own-chevron flex min-h-12 items-center gap-2 px-(--page-x) py-2.5 hover:bg-hover">
         <Icon size={16} aria-hidden className={`shrink-0 ${colour}`} />
         <h2 className="font-semibold">{title}</h2>
-        <span className="grow text-sm text-muted tabular-nums">{findings.length}</span>
+        <span className="grow text-sm text-muted tabular-nums">
+          {count === 1 ? '1 check' : `${count.toLocaleString()} checks`}
+        </span>
         <ChevronDown
           size={16}
           aria-hidden

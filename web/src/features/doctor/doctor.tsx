@@ -119,7 +119,7 @@ function NodeReport(props: { node: Node; isOnly: boolean; action: ReactNode }): 
           }
         />
       )}
-      <Findings findings={findings} />
+      <Findings findings={findings} checks={checks} />
     </section>
   );
 }
@@ -150,7 +150,7 @@ function DoctorVerdict(props: { checks: Node['checks']; finishedAt: string }): R
     Icon,
   }));
   return (
-    <Verdict tone={tone} icon={icon} title={title}>
+    <Verdict tone={tone} icon={icon} title={title} isWide>
       <div className="space-y-2.5 pt-1.5">
         <ShareBar size="big" parts={parts} />
         <ul aria-label="Checks" className="flex flex-wrap gap-x-5 gap-y-1 text-sm">
@@ -179,7 +179,7 @@ function Progress({ node: { running } }: { node: Node }): ReactNode {
     checks_total: 1,
   };
   return (
-    <Verdict tone="open" icon={Stethoscope} title="The doctor is running">
+    <Verdict tone="open" icon={Stethoscope} title="The doctor is running" isWide>
       <div aria-hidden className="my-1.5 h-1.5 overflow-hidden rounded-full bg-hover">
         <div
           className="h-full rounded-full bg-accent"

@@ -48,7 +48,7 @@ function Checklist({ facts }: { facts: Facts }): ReactNode {
   const tone = progress.next === null ? 'good' : progress.isWrong ? 'bad' : 'open';
   return (
     <>
-      <Verdict tone={tone} icon={ListChecks} title={progress.title}>
+      <Verdict tone={tone} icon={ListChecks} title={progress.title} isWide>
         <Bar done={progress.done} total={progress.total} />
         <p>{sentenceOf(progress.next, facts)}</p>
       </Verdict>
