@@ -90,7 +90,7 @@ function ReturnPathHost(): ReactNode {
   return (
     <Card
       title="Host for bounces"
-      about="The MX records of send.DOMAIN of all domains name it."
+      about="Bounces of all domains go to this host."
       actions={
         <Button size="small" onClick={() => setOpen(true)}>
           Change the host
@@ -98,11 +98,11 @@ function ReturnPathHost(): ReactNode {
       }
       footer={last}
     >
-      <Facts>
+      <Facts isWide>
         <Fact name="Host" isCode={host.name !== null}>
           {host.name ?? 'Not set yet'}
         </Fact>
-        <Fact name="Names of the nodes" isCode>
+        <Fact name="Host names of the nodes" isCode>
           {host.node_names.join(', ') || '–'}
         </Fact>
       </Facts>
@@ -180,11 +180,11 @@ function Retention(): ReactNode {
 function RetentionFacts({ state }: { state: RetentionState }): ReactNode {
   return (
     <div className="space-y-2 text-sm">
-      <Facts>
+      <Facts isWide>
         <Fact name="Content">{kept(state.content)}</Fact>
         <Fact name="Emails with their timeline">{kept(state.metadata)}</Fact>
-        <Fact name="Due mail last looked for">
-          {state.ran_at === null ? 'Not yet' : <Time at={state.ran_at} />}
+        <Fact name="Last check for mail to remove">
+          {state.ran_at === null ? 'Never' : <Time at={state.ran_at} />}
         </Fact>
       </Facts>
       {state.held_until !== null && (

@@ -5,6 +5,7 @@ import { type ReactNode, useState } from 'react';
 import type { Variable } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
 import { Card } from '../../ui/card.tsx';
+import { WIDE_FACT } from '../../ui/facts.tsx';
 import { INPUT } from '../../ui/field.tsx';
 import { HandbookLink } from '../../ui/handbook-link.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
@@ -85,7 +86,7 @@ function VariableGroup(props: { group: ReturnType<typeof groupsOf>[number] }): R
       </h3>
       <dl className="px-(--page-x) pt-1 pb-3 text-sm">
         {variables.map((one) => (
-          <div key={one.name} className="grid gap-x-4 py-1 md:grid-cols-[22rem_minmax(0,1fr)]">
+          <div key={one.name} className={`grid py-1 ${WIDE_FACT}`}>
             <dt className="font-mono text-xs leading-5 break-all">{one.name}</dt>
             <dd className="min-w-0">
               <Value variable={one} />
