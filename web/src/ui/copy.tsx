@@ -19,7 +19,7 @@ export function CopyButton({ text, what }: { text: string; what: string }): Reac
   const labels = { copied: 'Copied', failed: `Copying failed: select the ${what} and copy it` };
   const label = result === null ? `Copy the ${what}` : labels[result];
   return (
-    <IconButton label={label} onClick={copy} className="h-7 w-7">
+    <IconButton label={label} onClick={copy} className="h-7! w-7!">
       {result === 'copied' ? <Check size={14} aria-hidden /> : <Copy size={14} aria-hidden />}
     </IconButton>
   );

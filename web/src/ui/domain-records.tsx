@@ -2,7 +2,7 @@
  * The DNS records of a domain as rows: what has to be there beside what DNS has, in the form that the panel of the
  * chosen provider takes. A wrong record is a difference with the value to paste.
  */
-import { Check, CircleDashed, Clock, type LucideIcon, X } from 'lucide-react';
+import { Check, Circle, Clock, type LucideIcon, RefreshCw, X } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Domain, DomainRecord } from '../../../sdk/src/api.ts';
 import { mergeSpf } from '../../../src/core/dns/spf-merge.ts';
@@ -16,15 +16,15 @@ import type { Tone } from './tone.ts';
 type State = { tone: Tone; icon: LucideIcon; word: string };
 
 const STATES: Readonly<Record<DomainRecord['status'], State>> = {
-  not_started: { tone: 'quiet', icon: CircleDashed, word: 'Not checked' },
+  not_started: { tone: 'quiet', icon: Circle, word: 'Not checked' },
   verified: { tone: 'good', icon: Check, word: 'Found' },
-  missing: { tone: 'wait', icon: CircleDashed, word: 'Missing' },
+  missing: { tone: 'wait', icon: Circle, word: 'Missing' },
   mismatch: { tone: 'bad', icon: X, word: 'Different' },
   dns_error: { tone: 'wait', icon: Clock, word: 'No answer' },
 };
 
 /** A record that is good to have, and that no check requires. */
-const ADVISED: State = { tone: 'quiet', icon: CircleDashed, word: 'Advised' };
+const ADVISED: State = { tone: 'quiet', icon: Circle, word: 'Advised' };
 
 type Row = {
   key: string;
@@ -33,6 +33,7 @@ type Row = {
   purpose: string;
   /** The type of the record, and what tells it from others of its purpose. */
   kind: string;
+  isOptional: boolean;
   state: State;
   fields: PanelFields;
   /** Values that DNS has instead. */
@@ -91,6 +92,11 @@ function RecordRow(props: { row: Row; nameField: string; isChecking: boolean }):
     >
       <p className="flex flex-wrap items-baseline gap-x-2 xl:block">
         <span className="font-medium">{row.purpose}</span>
+        {row.isOptional && (
+          <span className="rounded border border-line px-1 text-xs text-muted xl:ml-1.5">
+            optional
+          </span>
+        )}
         <span className="text-xs text-muted xl:block">{row.kind}</span>
       </p>
       <div className="min-w-0 max-xl:order-last max-xl:col-span-2">
@@ -116,7 +122,7 @@ function RecordRow(props: { row: Row; nameField: string; isChecking: boolean }):
   );
 }
 
-const CHECKING: State = { tone: 'open', icon: CircleDashed, word: 'Checking' };
+const CHECKING: State = { tone: 'open', icon: RefreshCw, word: 'Checking' };
 
 function StateChip({ state: { tone, icon, word } }: { state: State }): ReactNode {
   return (
@@ -135,6 +141,7 @@ function rowOf(record: DomainRecord, panel: string, zone: string): Row {
     label: `${record.record} record ${record.name}`,
     purpose: record.record === 'MX' ? 'Return path' : record.record,
     kind: kindOf(record),
+    isOptional: !record.required && !record.key,
     state: STATES[record.status],
     fields: fieldsFor(panel, zone, { ...record, value }),
     found,
@@ -143,13 +150,9 @@ function rowOf(record: DomainRecord, panel: string, zone: string): Row {
 }
 
 /** Tells the two DKIM records apart, and those of a rotation. */
-function kindOf({ record, type, value, key, required }: DomainRecord): string {
+function kindOf({ record, type, value, key }: DomainRecord): string {
   const algorithm = value.includes('k=ed25519') ? 'Ed25519' : 'RSA';
-  return [
-    type,
-    record === 'DKIM' && !key && algorithm,
-    key ? `${key} key` : !required && 'optional',
-  ]
+  return [type, record === 'DKIM' && !key && algorithm, key && `${key} key`]
     .filter(Boolean)
     .join(', ');
 }
@@ -172,30 +175,33 @@ function dmarcRow(
     value: `v=DMARC1; p=none; rua=mailto:dmarc@${name}`,
   };
   const fields = fieldsFor(panel, zone, record);
-  const text = { label: `DMARC record ${record.name}`, purpose: 'DMARC', kind: 'TXT, advised' };
-  return [{ key: 'dmarc', state: ADVISED, fields, found: [], problem: null, ...text }];
+  const text = { label: `DMARC record ${record.name}`, purpose: 'DMARC', kind: 'TXT' };
+  const rest = { isOptional: false, state: ADVISED, found: [], problem: null };
+  return [{ key: 'dmarc', fields, ...rest, ...text }];
 }
 
 /** Longer values, like RSA keys, begin folded: nobody types them. */
 const FOLDED_FROM_LENGTH = 160;
+const FOLDED_LENGTH = 96;
 
 /** @param props.isLabelled shows the label also where the columns have a head */
 function Part(props: { label: string; text: string; of: string; isLabelled?: boolean }): ReactNode {
   const { label, text, of, isLabelled = false } = props;
   const [isOpen, setOpen] = useState(false);
   const isLong = text.length > FOLDED_FROM_LENGTH;
+  const folded = isOpen ? text : `${text.slice(0, FOLDED_LENGTH)}…`;
   return (
     <div className="flex items-start">
       <span
-        className={`w-16 shrink-0 pt-0.5 text-xs leading-5 text-muted ${isLabelled ? '' : 'xl:sr-only'}`}
+        className={`w-16 shrink-0 pt-0.5 text-xs leading-5 text-muted ${isLabelled ? 'xl:mr-2 xl:w-auto' : 'xl:sr-only'}`}
       >
         {label}
       </span>
       <div className="min-w-0 pt-0.5">
         <code
-          className={`font-mono text-xs leading-5 ${isLong ? 'break-all' : '[overflow-wrap:anywhere]'} ${isLong && !isOpen ? 'line-clamp-2' : 'block'}`}
+          className={`block font-mono text-xs leading-5 ${isLong ? 'break-all' : '[overflow-wrap:anywhere]'}`}
         >
-          {isLong ? text : <AtDots text={text} />}
+          {isLong ? folded : <AtDots text={text} />}
         </code>
         {isLong && (
           <button
@@ -204,7 +210,7 @@ function Part(props: { label: string; text: string; of: string; isLabelled?: boo
             onClick={() => setOpen(!isOpen)}
             className="text-xs leading-5 text-muted underline underline-offset-2 hover:text-text"
           >
-            {isOpen ? 'Show less' : 'Show all of it'}
+            {isOpen ? 'Show less' : 'Show the full value'}
           </button>
         )}
       </div>

@@ -1,5 +1,5 @@
 /** A state as a coloured word. The status of an email has StatusBadge. */
-import { CircleDashed } from 'lucide-react';
+import { Circle } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Chip } from './chip.tsx';
 import type { Tone } from './tone.ts';
@@ -14,7 +14,7 @@ export function Mark({
   children: ReactNode;
 }): ReactNode {
   return (
-    <Chip tone={TONES[look] ?? (look as Tone)} {...(look === 'none' && { icon: CircleDashed })}>
+    <Chip tone={TONES[look] ?? (look as Tone)} {...(look === 'none' && { icon: Circle })}>
       {children}
     </Chip>
   );

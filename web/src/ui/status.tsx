@@ -3,7 +3,7 @@ import {
   Ban,
   CalendarClock,
   Check,
-  CircleDashed,
+  Circle,
   Clock,
   CornerUpLeft,
   Flag,
@@ -19,7 +19,7 @@ import type { Tone } from './tone.ts';
 /** The tone and icon of a status. */
 export const STATUS_LOOKS: Readonly<Record<Status, readonly [Tone, LucideIcon]>> = {
   scheduled: ['open', CalendarClock],
-  queued: ['open', CircleDashed],
+  queued: ['open', Circle],
   sending: ['open', Send],
   deferred: ['wait', Clock],
   delivered: ['good', Check],

@@ -3,7 +3,7 @@ import {
   Ban,
   Check,
   CircleAlert,
-  CircleDashed,
+  Circle,
   Flag,
   type LucideIcon,
   TriangleAlert,
@@ -17,6 +17,6 @@ export const TONE_ICONS: Readonly<Record<Tone, LucideIcon>> = {
   wait: TriangleAlert,
   bad: CircleAlert,
   spam: Flag,
-  open: CircleDashed,
+  open: Circle,
   quiet: Ban,
 };

@@ -132,10 +132,11 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
   );
 }
 
+/** The verdict below says that a domain was never checked. */
 function About({ domain }: { domain: Domain }): ReactNode {
   return (
     <span className="flex flex-wrap items-center gap-x-3">
-      <DomainMark {...domain} />
+      {domain.status !== 'not_started' && <DomainMark {...domain} />}
       {inOwnScript(domain.name) !== domain.name && (
         <span className="font-mono text-xs">{domain.name}</span>
       )}

@@ -17,7 +17,7 @@ import { HandbookLink } from '../../ui/handbook-link.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
-import { ListTable } from '../../ui/table.tsx';
+import { Dash, ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
 const LOOKS = {
@@ -33,18 +33,14 @@ export function DomainMark({ status }: Pick<Domain, 'status'>): ReactNode {
   return <Mark look={look}>{word}</Mark>;
 }
 
-function lookOfRecords(status: Domain['status'], isComplete: boolean): 'good' | 'none' | 'wait' {
-  if (isComplete) return 'good';
-  return status === 'not_started' ? 'none' : 'wait';
-}
-
-/** How many of the records that are needed were found. */
+/** How many of the required records were found by the last check. */
 function RecordsFound({ domain }: { domain: Domain }): ReactNode {
-  const needed = domain.records.filter(({ required }) => required);
-  const found = needed.filter(({ status }) => status === 'verified');
+  if (domain.status === 'not_started') return <Dash />;
+  const required = domain.records.filter((record) => record.required);
+  const found = required.filter(({ status }) => status === 'verified');
   return (
-    <Mark look={lookOfRecords(domain.status, found.length === needed.length)}>
-      {found.length} of {needed.length} found
+    <Mark look={found.length === required.length ? 'good' : 'wait'}>
+      {found.length} of {required.length} required
     </Mark>
   );
 }
