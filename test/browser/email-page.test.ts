@@ -112,7 +112,7 @@ test('the webhooks of an email are on its page, and lead to their delivery', asy
   const delivery = page.getByRole('dialog', { name: 'Delivery' });
   await delivery.getByText(`"email_id": "${id}"`).waitFor();
   await assertAccessible(page);
-  await delivery.getByRole('link', { name: 'Show email' }).click();
+  await delivery.getByRole('link', { name: 'Your receipt' }).click();
   await page.getByRole('heading', { name: 'Your receipt' }).waitFor();
   await service.request('DELETE', `/v1/webhooks/${webhook.id}`);
 });

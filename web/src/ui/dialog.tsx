@@ -24,6 +24,10 @@ type Props = {
 const FIELD =
   'input:not([type="hidden"], [type="checkbox"], [type="radio"], [type="file"], [disabled], [readonly]), textarea, select';
 
+/** Its first line has the height of the button that closes, and so the same middle. */
+export const DIALOG_TITLE =
+  'py-[calc((var(--spacing-control)-1lh)/2)] text-lg font-semibold break-words';
+
 const CENTRE =
   'arrive top-[12vh] left-1/2 max-h-[76vh] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 rounded-xl';
 
@@ -62,9 +66,9 @@ export function Dialog(props: Props): ReactNode {
           className={`fixed z-50 overflow-auto bg-raised shadow-dialog outline-none [--page-x:1.25rem] ${place}`}
         >
           <div className={isBare ? 'sr-only' : 'flex items-start gap-2 py-3 pr-3 pl-5'}>
-            <div className="min-w-0 grow py-1">
-              <Base.Title className="text-lg font-semibold break-words">{title}</Base.Title>
-              {about && <p className="mt-0.5 text-sm text-muted">{about}</p>}
+            <div className="min-w-0 grow">
+              <Base.Title className={DIALOG_TITLE}>{title}</Base.Title>
+              {about && <p className="-mt-0.5 text-sm text-muted">{about}</p>}
             </div>
             <Base.Close
               render={

@@ -1,6 +1,5 @@
 /** One delivery of a webhook beside the list: its attempts with their responses, and the signed payload. */
 import { useQuery } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { WebhookDeliveryDetail } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
@@ -10,8 +9,10 @@ import { inWords } from '../../lib/time.ts';
 import { RecipientLink } from '../../ui/recipient-link.tsx';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { CopyButton } from '../../ui/copy.tsx';
 import { DeliveryMark } from '../../ui/delivery-mark.tsx';
 import { Drawer } from '../../ui/drawer.tsx';
+import { EmailLink } from '../../ui/email-link.tsx';
 import { Code, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { CodeChip } from './statistics.tsx';
@@ -22,68 +23,39 @@ const REFRESH_MS = 1_000;
 type Ids = { webhookId: string; id: string };
 
 export function DeliveryDrawer(props: Ids & { onClose: () => void }): ReactNode {
+  const { webhookId, id, onClose } = props;
   const api = useApi();
-  const path = { id: props.webhookId, delivery_id: props.id };
+  const path = { id: webhookId, delivery_id: id };
   const delivery = useQuery({
     ...api.query('getWebhookDelivery', { path }),
     refetchInterval: ({ state }) => (state.data?.status === 'pending' ? REFRESH_MS : false),
   });
+  const { button, failure } = useReplay({ webhookId, id, onDone: onClose });
   return (
-    <Drawer title="Delivery" onClose={props.onClose}>
+    <Drawer title="Delivery" actions={delivery.isSuccess && button} onClose={onClose}>
+      {failure !== null && (
+        <p role="alert" className="px-5 pt-4 text-sm text-bad">
+          {failure}
+        </p>
+      )}
       {delivery.isPending && <RowsSkeleton rows={3} />}
       {delivery.isError && <Problem error={delivery.error} retry={() => void delivery.refetch()} />}
-      {delivery.isSuccess && (
-        <Detail delivery={delivery.data} webhookId={props.webhookId} onDone={props.onClose} />
-      )}
+      {delivery.isSuccess && <Detail delivery={delivery.data} />}
     </Drawer>
   );
 }
 
-function Detail(props: {
-  delivery: WebhookDeliveryDetail;
-  webhookId: string;
-  onDone: () => void;
-}): ReactNode {
-  const { delivery, webhookId } = props;
-  const { payload, type, status, id, email_id: emailId, recipient } = delivery;
-  const { scope } = useApi();
-  const facts: [string, ReactNode][] = [
-    ['Status', <DeliveryMark status={status} />],
-    ['Event', type],
-  ];
-  if (recipient !== null) facts.push(['Recipient', <RecipientLink address={recipient} />]);
-  if (emailId !== null) {
-    const params = { ...scope, id: emailId };
-    facts.push([
-      'Email',
-      <Link to="/$project/$environment/emails/$id" params={params} className="link">
-        Show email
-      </Link>,
-    ]);
-  }
+function Detail({ delivery }: { delivery: WebhookDeliveryDetail }): ReactNode {
+  const { payload } = delivery;
   return (
     <div className="space-y-5 p-5">
-      <div className="flex flex-wrap items-start gap-3">
-        <dl className="min-w-0 grow space-y-1 text-sm">
-          {facts.map(([name, value]) => (
-            <div key={name} className="flex items-baseline gap-3">
-              <dt className="w-20 shrink-0 text-muted">{name}</dt>
-              <dd className="min-w-0 break-words">{value}</dd>
-            </div>
-          ))}
-        </dl>
-        <Replay webhookId={webhookId} id={id} onDone={props.onDone} />
-      </div>
+      <DeliveryFacts delivery={delivery} />
       <Attempts delivery={delivery} />
       {payload ? (
         <section aria-labelledby="payload" className="space-y-2">
           <h3 id="payload" className="font-semibold">
             Payload
           </h3>
-          <p className="text-sm text-muted">
-            Signed with <code className="font-mono text-xs">webhook-id: {id}</code>, which is the
-            same in every attempt.
-          </p>
           <Code what="payload" text={JSON.stringify(payload, null, 2)} />
         </section>
       ) : (
@@ -95,33 +67,66 @@ function Detail(props: {
   );
 }
 
-function Replay({ webhookId, id, onDone }: Ids & { onDone: () => void }): ReactNode {
+function DeliveryFacts({ delivery }: { delivery: WebhookDeliveryDetail }): ReactNode {
+  const { payload, type, status, id, email_id: emailId, recipient } = delivery;
+  const facts: [string, ReactNode][] = [
+    ['Status', <DeliveryMark status={status} />],
+    ['Event', type],
+  ];
+  if (recipient !== null) facts.push(['Recipient', <RecipientLink address={recipient} />]);
+  if (emailId !== null) {
+    facts.push(['Email', <EmailLink id={emailId}>{subjectIn(payload?.data)}</EmailLink>]);
+  }
+  facts.push([
+    'Webhook id',
+    <span className="flex items-center gap-1" title="The header webhook-id of every attempt">
+      <code className="min-w-0 font-mono text-xs break-all">{id}</code>
+      <span className="-my-1 shrink-0">
+        <CopyButton text={id} what="webhook id" />
+      </span>
+    </span>,
+  ]);
+  return (
+    <dl className="space-y-1 text-sm">
+      {facts.map(([name, value]) => (
+        <div key={name} className="flex items-baseline gap-3">
+          <dt className="w-20 shrink-0 text-muted">{name}</dt>
+          <dd className="min-w-0 break-words">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function subjectIn(data: unknown): string {
+  const { subject } = (data ?? {}) as { subject?: unknown };
+  return typeof subject === 'string' && subject !== '' ? subject : 'Show email';
+}
+
+/** The button that sends the event again; null where the role does not permit it. */
+function useReplay({ webhookId, id, onDone }: Ids & { onDone: () => void }): {
+  button: ReactNode;
+  failure: string | null;
+} {
   const api = useApi();
   const reload = useReload();
   const may = useMay();
   const { run, isRunning, failure } = useAction();
-  if (!may('replayWebhookDelivery')) return null;
   const replay = async (): Promise<void> => {
     await api.call('replayWebhookDelivery', { path: { id: webhookId, delivery_id: id } });
     await reload('listWebhooks');
     onDone();
   };
-  return (
-    <>
-      <Button
-        disabled={isRunning}
-        title="Sends the same event with the same ID"
-        onClick={() => run(replay)}
-      >
-        Replay
-      </Button>
-      {failure !== null && (
-        <p role="alert" className="basis-full text-sm text-bad">
-          {failure}
-        </p>
-      )}
-    </>
+  const button = may('replayWebhookDelivery') && (
+    <Button
+      disabled={isRunning}
+      title="Sends the same event with the same ID"
+      onClick={() => run(replay)}
+    >
+      Replay
+    </Button>
   );
+  return { button, failure };
 }
 
 function Attempts({ delivery }: { delivery: WebhookDeliveryDetail }): ReactNode {
@@ -139,7 +144,7 @@ function Attempts({ delivery }: { delivery: WebhookDeliveryDetail }): ReactNode 
               <Time at={at} />
               <span className="text-muted tabular-nums">{inWords(ms / 1000)}</span>
             </div>
-            {error && <p className="mt-1 text-bad">{error}</p>}
+            {error && <p className="mt-1 text-muted">{error}</p>}
             {answer && (
               <pre
                 tabIndex={0}

@@ -238,7 +238,6 @@ function OnlyThese({ code }: { code: string }): ReactNode {
 /** The status of a response, or that there was none. */
 export function CodeChip({ attempt }: { attempt: { status: number | null } }): ReactNode {
   const { status } = attempt;
-  if (status === null) return <Chip tone="wait">{codeOf(attempt)}</Chip>;
-  const isSuccess = status >= 200 && status < 300;
+  const isSuccess = status !== null && status >= 200 && status < 300;
   return <Chip tone={isSuccess ? 'good' : 'bad'}>{codeOf(attempt)}</Chip>;
 }
