@@ -55,7 +55,7 @@ function NotFound(): ReactNode {
       icon={SearchX}
       action={
         <a href="/dashboard/" className={buttonLook({ look: 'primary' })}>
-          Open the dashboard
+          Go to Overview
         </a>
       }
     >

@@ -5,11 +5,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { Lock } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { Fragment, type ReactNode } from 'react';
 import { includesRole, type Role, ROLES } from '../../../src/core/member-roles.ts';
 import { leastRole, type Operation, ORGANIZATION_OPERATIONS } from '../../../src/http/roles.ts';
 import { call } from '../api/client.ts';
+import { useScope } from '../api/scope.ts';
 import { sessionQuery } from '../api/session.ts';
+import { ButtonLink } from './button.tsx';
 import { Card } from './card.tsx';
 import { PageBody, PageHead } from './page.tsx';
 import { Empty } from './states.tsx';
@@ -66,7 +68,7 @@ export function AllowedScreen(props: {
       <PageBody>
         <Card
           wide={
-            <Empty title={titleOf(least)} icon={Lock}>
+            <Empty title={titleOf(least)} icon={Lock} action={<ToOverview />}>
               <p>
                 You are {WITH_ARTICLE[role]}. <Ask least={least} />
               </p>
@@ -75,6 +77,14 @@ export function AllowedScreen(props: {
         />
       </PageBody>
     </>
+  );
+}
+
+function ToOverview(): ReactNode {
+  return (
+    <ButtonLink to="/$project/$environment/overview" params={useScope()}>
+      Go to Overview
+    </ButtonLink>
   );
 }
 
@@ -101,10 +111,28 @@ function Ask({ least }: { least: Role }): ReactNode {
     queryKey: ['members', 'all'],
     queryFn: ({ signal }) => call('listMembers', { query: { limit: 100 }, signal }),
   });
-  const names = members.data?.data
+  const asked = (members.data?.data ?? [])
     .filter(({ role }) => includesRole(role, least === 'owner' ? 'owner' : 'admin'))
-    .slice(0, ASKED_MAX)
-    .map(({ name, email }) => `${name} (${email})`);
-  if (!names || names.length === 0) return null;
-  return `Ask ${anyOf.format(names)} to make you ${WITH_ARTICLE[least]}.`;
+    .slice(0, ASKED_MAX);
+  if (asked.length === 0) return null;
+  let index = 0;
+  return (
+    <>
+      Ask{' '}
+      {anyOf.formatToParts(asked.map(({ id }) => id)).map(({ type, value }) => {
+        if (type === 'literal') return value;
+        const { id, name, email } = asked[index++]!;
+        return (
+          <Fragment key={id}>
+            {name} (
+            <a href={`mailto:${email}`} className="link">
+              {email}
+            </a>
+            )
+          </Fragment>
+        );
+      })}{' '}
+      to make you {WITH_ARTICLE[least]}.
+    </>
+  );
 }
