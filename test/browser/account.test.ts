@@ -302,12 +302,12 @@ test('another member who signs in over a page gets a page of their own', async (
   const { page } = open;
   await page.goto(`${HOME}/suppressions`);
   await page.getByRole('button', { name: 'Add an address' }).click();
-  await page.getByLabel('Address', { exact: true }).fill('typed-by-the-owner@acme.test');
+  await page.getByLabel('Email address', { exact: true }).fill('typed-by-the-owner@acme.test');
   assert.equal((await member.request('DELETE', '/v1/session')).status, 200);
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByLabel('Email', { exact: true }).fill('vi@acme.test');
   await page.getByLabel('Password').fill(OWNER.password);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('button', { name: 'Vi viewer' }).waitFor();
-  assert.equal(await page.getByLabel('Address', { exact: true }).count(), 0);
+  assert.equal(await page.getByLabel('Email address', { exact: true }).count(), 0);
 });

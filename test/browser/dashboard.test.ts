@@ -356,7 +356,7 @@ test('an address is suppressed, found and gets mail again', async () => {
   const { page } = open;
   await page.goto(`${screens}/suppressions`);
   await page.getByRole('button', { name: 'Add an address' }).click();
-  await page.getByLabel('Address', { exact: true }).fill('jo@simulator.test');
+  await page.getByLabel('Email address', { exact: true }).fill('jo@simulator.test');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByRole('cell', { name: 'jo@simulator.test', exact: true }).waitFor();
   await page.getByLabel('Find an address').fill('JO@simulator.test');

@@ -215,7 +215,7 @@ test('a form is sent once, says when that failed, and keeps what was typed and t
   const { page } = opened;
   await press(page, 'Add an address');
   const dialog = page.getByRole('dialog');
-  const address = dialog.getByLabel('Address', { exact: true });
+  const address = dialog.getByLabel('Email address', { exact: true });
   await address.fill('jo@example.org');
   const held = Promise.withResolvers<Route>();
   let sent = 0;
@@ -248,7 +248,7 @@ test('a click beside a dialog closes it only while nothing was typed', async () 
   await using opened = await openSignedIn('suppressions');
   const { page } = opened;
   const dialog = page.getByRole('dialog');
-  const address = dialog.getByLabel('Address', { exact: true });
+  const address = dialog.getByLabel('Email address', { exact: true });
   await press(page, 'Add an address');
   await address.fill('kept@example.org');
   await page.mouse.click(5, 5);

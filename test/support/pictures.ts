@@ -118,7 +118,7 @@ const screensOfWaiting = ({
     {
       act: async (page) => {
         await page.getByRole('button', { name: 'Add an address' }).click();
-        await page.getByRole('dialog').getByLabel('Address').waitFor();
+        await page.getByRole('dialog').getByLabel('Email address').waitFor();
       },
     },
   ],
@@ -367,7 +367,7 @@ async function settle(page: Page): Promise<void> {
       time.hidden = true;
     }
     for (const version of document.querySelectorAll('[data-version]')) version.textContent = '1.0.0';
-    document.activeElement?.blur();
+    if (!document.activeElement?.closest('[role="dialog"] form')) document.activeElement?.blur();
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     const patterns = [
       [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '01990000-0000-7000-8000-000000000000'],

@@ -260,7 +260,15 @@ function AddForm({ onDone }: { onDone: () => void }): ReactNode {
   };
   return (
     <ActionForm action="Add" send={add}>
-      <Field label="Address" name="address" type="email" autoComplete="off" required />
+      <Field
+        label="Email address"
+        name="address"
+        type="email"
+        placeholder="jo@example.com"
+        hint="No email will be sent to it."
+        autoComplete="off"
+        required
+      />
     </ActionForm>
   );
 }
