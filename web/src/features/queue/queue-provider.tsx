@@ -215,11 +215,11 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
             label="Settings in effect"
             rows={settings}
             keyOf={({ name }) => name}
+            isEven
             columns={[
               { title: 'Setting', cell: (setting) => nameOf(setting) },
               {
                 title: 'Value',
-                isNumber: true,
                 isState: true,
                 cell: (setting) => <span className="whitespace-nowrap">{valueOf(setting)}</span>,
               },

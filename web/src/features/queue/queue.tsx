@@ -216,10 +216,10 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
             },
             { title: 'State', isState: true, cell: (row) => <StateMark row={row} /> },
             {
-              title: 'Current limit',
-              isWide: true,
+              title: 'Reason',
+              isPlain: true,
               cell: (row) => (
-                <div className="min-w-64 text-pretty">
+                <div className="text-pretty max-md:line-clamp-1 md:min-w-64">
                   <LimitText row={row} />
                 </div>
               ),
