@@ -193,7 +193,7 @@ test('a project is created, renamed and opened, on the same screen', async () =>
   await page.getByRole('link', { name: 'Store' }).waitFor();
   const limits = page.getByRole('region', { name: 'Limits', exact: true });
   const sending = limits.getByRole('row').filter({ hasText: 'accepted emails' }).first();
-  await sending.getByText('100 in 1 min').waitFor();
+  await sending.getByText('100 a minute').waitFor();
 
   await page.getByRole('button', { name: /^Project / }).click();
   await page.getByRole('menuitem', { name: 'Store' }).click();

@@ -43,7 +43,7 @@ test('a limit is set in three clicks, beside who changed it last', async () => {
   await assertGood(page);
   await dialog.getByRole('button', { name: 'Save' }).click();
   const row = limitRow(page, 'accepted emails');
-  await row.getByText('5,000 in 1 min').waitFor();
+  await row.getByText('5,000 a minute').waitFor();
   await row.getByText('this project').waitFor();
   await page.getByText(`Last change by ${OWNER.name}`).waitFor();
   await assertGoodInAllThemes(page);

@@ -1,5 +1,5 @@
 /** Tables. On a desk they have columns; on a phone each row folds into two lines, and nothing scrolls sideways. */
-import type { ReactNode } from 'react';
+import { Fragment, type ReactNode } from 'react';
 import { Button } from './button.tsx';
 import { Problem, RowsSkeleton } from './states.tsx';
 
@@ -30,6 +30,8 @@ type Props<Row> = {
   keyOf: (row: Row) => string;
   /** The columns have fixed widths, so that those of tables below each other are in line. */
   isEven?: true;
+  /** The name of the group of a row. Rows of a group stand together below its name. */
+  groupOf?: (row: Row) => string;
   /** Marks a row. */
   isChosen?: (row: Row) => boolean;
 };
@@ -76,8 +78,9 @@ export function Dash(): ReactNode {
 }
 
 export function Table<Row>(props: Props<Row>): ReactNode {
-  const { label, columns: all, rows, keyOf, isChosen, isEven } = props;
+  const { label, columns: all, rows, keyOf, groupOf, isChosen, isEven } = props;
   const columns = all.filter(({ isHidden }) => !isHidden);
+  const groupBefore = (at: number) => (at === 0 ? null : groupOf?.(rows[at - 1]!));
   const named = columns.findIndex(({ isNarrow, isState }) => !isNarrow && !isState);
   return (
     <div
@@ -111,28 +114,43 @@ export function Table<Row>(props: Props<Row>): ReactNode {
           </tr>
         </thead>
         <tbody role="rowgroup" className="max-md:block">
-          {rows.map((row) => (
-            <tr
-              key={keyOf(row)}
-              role="row"
-              data-chosen={isChosen?.(row) || undefined}
-              className={ROW}
-            >
-              {columns.map((column, index) => (
-                <td
-                  key={column.title}
-                  role="cell"
-                  data-title={column.isPlain ? undefined : column.title}
-                  className={lookOf(column, index - named, isEven)}
-                >
-                  {column.cell(row)}
-                </td>
-              ))}
-            </tr>
+          {rows.map((row, at) => (
+            <Fragment key={keyOf(row)}>
+              {groupOf && groupOf(row) !== groupBefore(at) && (
+                <GroupName name={groupOf(row)} columns={columns.length} />
+              )}
+              <tr role="row" data-chosen={isChosen?.(row) || undefined} className={ROW}>
+                {columns.map((column, index) => (
+                  <td
+                    key={column.title}
+                    role="cell"
+                    data-title={column.isPlain ? undefined : column.title}
+                    className={lookOf(column, index - named, isEven)}
+                  >
+                    {column.cell(row)}
+                  </td>
+                ))}
+              </tr>
+            </Fragment>
           ))}
         </tbody>
       </table>
     </div>
+  );
+}
+
+function GroupName({ name, columns }: { name: string; columns: number }): ReactNode {
+  return (
+    <tr role="row" className="border-t border-line max-md:block max-md:first:border-t-0">
+      <th
+        role="rowheader"
+        scope="rowgroup"
+        colSpan={columns}
+        className="bg-sunken px-(--page-x) py-1.5 text-left text-xs font-semibold text-muted max-md:block"
+      >
+        {name}
+      </th>
+    </tr>
   );
 }
 

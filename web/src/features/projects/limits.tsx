@@ -81,6 +81,7 @@ function LimitTable(props: {
       label="Limits"
       rows={props.rows}
       keyOf={({ what }) => what}
+      groupOf={({ group }) => group}
       columns={[
         {
           title: 'Resource',
@@ -108,6 +109,7 @@ function LimitTable(props: {
               <Button
                 size="small"
                 look="quiet"
+                className="-mr-2.25"
                 aria-label={`Change ${row.what}`}
                 onClick={() => onChange?.(row)}
               >
@@ -121,6 +123,7 @@ function LimitTable(props: {
 }
 
 type Row = {
+  group: 'Rates' | 'Quotas' | 'Retention';
   what: string;
   /** One sentence, for what its name does not say. */
   help?: string | undefined;
@@ -143,9 +146,10 @@ function rowsOf(
     const value = { max: limit.limit, window_s: limit.window_s };
     const category = CATEGORIES.find((name) => name === limit.category);
     return {
+      group: 'Rates',
       what: limit.counts,
       help: HELP[limit.category],
-      limit: `${limit.limit.toLocaleString()} in ${inWords(limit.window_s)}`,
+      limit: `${limit.limit.toLocaleString()} ${perWindow(limit.window_s)}`,
       now: <Left limit={limit} />,
       variable: limit.variable,
       isOwn: limit.is_own,
@@ -157,6 +161,7 @@ function rowsOf(
     ...rates,
     ...(hasRecipients ? [] : [recipientsRow(environment)]),
     {
+      group: 'Quotas',
       what: 'domains',
       limit: domains.max.toLocaleString(),
       now: `${domains.used.toLocaleString()} used`,
@@ -165,6 +170,7 @@ function rowsOf(
       setting: { kind: 'domains', value: domains.max },
     },
     {
+      group: 'Quotas',
       what: 'storage',
       limit: storage.max_bytes === null ? 'No limit' : megabytes(storage.max_bytes),
       now: <Stored storage={storage} />,
@@ -173,6 +179,7 @@ function rowsOf(
       setting: { kind: 'storage', bytes: storage.max_bytes },
     },
     {
+      group: 'Retention',
       what: 'content of emails',
       limit: keptFor(retention.content_hours),
       now: null,
@@ -181,6 +188,7 @@ function rowsOf(
       setting: { kind: 'retention', field: 'content', value: settings?.content ?? null },
     },
     {
+      group: 'Retention',
       what: 'emails with their timeline',
       limit: keptFor(retention.metadata_hours),
       now: null,
@@ -191,8 +199,19 @@ function rowsOf(
   ];
 }
 
+const UNITS: Readonly<Record<number, string>> = {
+  60: 'a minute',
+  3_600: 'an hour',
+  86_400: 'a day',
+};
+
+/** "a minute", or "in 5 min" */
+function perWindow(windowS: number): string {
+  return UNITS[windowS] ?? `in ${inWords(windowS)}`;
+}
+
 const HELP: Readonly<Record<string, string>> = {
-  dry_runs: 'Requests with dry_run=true. They predict what would happen, and send nothing.',
+  dry_runs: 'Requests with dry_run=true. Their limit follows the one above.',
 };
 
 const CATEGORIES: readonly Category[] = [
@@ -207,6 +226,7 @@ const CATEGORIES: readonly Category[] = [
 function recipientsRow(environment: 'live' | 'test'): Row {
   const value = { max: 1_000, window_s: 60 };
   return {
+    group: 'Rates',
     what: 'recipients of accepted emails',
     limit: 'No limit',
     now: null,

@@ -95,6 +95,7 @@ function ProjectTable(props: {
                 <Button
                   size="small"
                   look="quiet"
+                  className="-mr-2.25"
                   aria-label={`Rename ${project.name}`}
                   onClick={() => onRename(project)}
                 >
