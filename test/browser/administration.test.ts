@@ -207,7 +207,7 @@ test('settings of the installation are changed where they are shown, and secrets
   await page.getByText('bounces.acme.test').first().waitFor();
   await page.getByText(`Last change by ${OWNER.name}`).waitFor();
   await assertGoodInAllThemes(page);
-  await page.getByLabel('Find a variable').fill('limit_auth');
+  await page.getByLabel('Search variables').fill('limit_auth');
   await page.getByText('LETTERHAUS_HOSTNAME').waitFor({ state: 'detached' });
   await page.getByText('1000/60').waitFor();
 });

@@ -359,7 +359,7 @@ test('an address is suppressed, found and gets mail again', async () => {
   await page.getByLabel('Email address', { exact: true }).fill('jo@simulator.test');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByRole('cell', { name: 'jo@simulator.test', exact: true }).waitFor();
-  await page.getByLabel('Find an address').fill('JO@simulator.test');
+  await page.getByLabel('Search suppressions').fill('JO@simulator.test');
   await page.keyboard.press('Enter');
   await page.waitForURL(/\?address=/);
   await page.getByRole('button', { name: 'Remove jo@simulator.test' }).click();

@@ -101,14 +101,14 @@ test('recipients are listed by their newest email, and found by a part of the ad
   const bounced = rows.filter({ hasText: 'bounced+listed@simulator.test' });
   await bounced.getByText('bounced', { exact: true }).waitFor();
   await assertGoodInAllThemes(page);
-  await page.getByLabel('Find a part of an address').fill('bour-li');
+  await page.getByLabel('Search recipients').fill('bour-li');
   await page.keyboard.press('Enter');
   await page.waitForURL(/q=bour-li/);
   await rows.filter({ hasText: 'bounced+listed' }).waitFor({ state: 'detached' });
   const show = page.getByRole('navigation', { name: 'Show' });
   await show.getByRole('link', { name: 'Suppressed' }).click();
   await page.getByRole('heading', { name: 'No matching recipients' }).waitFor();
-  await page.getByLabel('Find an address').fill('olaf@harbour-list.example');
+  await page.getByLabel('Search suppressions').fill('olaf@harbour-list.example');
   await page.keyboard.press('Enter');
   await page.getByRole('link', { name: 'olaf@harbour-list.example' }).waitFor();
   await show.getByRole('link', { name: 'Sent to' }).click();

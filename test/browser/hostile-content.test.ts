@@ -270,7 +270,7 @@ test('no screen runs or embeds the content of its fields', async () => {
     ['test/templates', last],
     ['test/domains', 'acme.test'],
     [`test/templates/${template}/versions`, first],
-    ['test/settings', 'Unknown program'],
+    ['test/settings', 'Unknown browser'],
     ['test/api-keys', last],
     [`test/webhooks/${webhook}`, receiver.url],
     ['test/webhooks', 'hooks.example.org'],

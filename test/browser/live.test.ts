@@ -195,7 +195,7 @@ test('two clicks from the overview lead to why a webhook fails, and its deliveri
   await page.keyboard.press('Escape');
 
   const rows = page.getByRole('region', { name: 'List of deliveries' });
-  await page.getByLabel('Recipient, or id').fill('delivered@simulator.test');
+  await page.getByLabel('Search recipient').fill('delivered@simulator.test');
   await page.keyboard.press('Enter');
   await page.getByLabel('Response').selectOption('5xx: server error');
   await rows.getByText('delivered@simulator.test').first().waitFor();

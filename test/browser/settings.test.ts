@@ -144,8 +144,7 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
 
   await page.goto(pathOf('overview'));
   const { host } = new URL(receiver.url);
-  const finding = { name: `The webhook at ${host} is disabled.` };
-  await page.getByRole('heading', finding).last().waitFor();
+  await page.getByText(`The webhook at ${host} is disabled.`).waitFor();
   await assertGood(page);
   await page.getByRole('link', { name: 'Enable webhook' }).click();
   await page.getByRole('button', { name: 'Enable' }).click();

@@ -115,7 +115,7 @@ test('templates are found by their names, and renamed', async () => {
   await make({ name: 'Newsletter' });
   await using opened = await open('templates');
   const { page } = opened;
-  await page.getByLabel('Find a template').fill('RESET');
+  await page.getByLabel('Search templates').fill('RESET');
   await page.keyboard.press('Enter');
   await page.waitForURL(/\?q=RESET/);
   await page.getByRole('link', { name: 'Newsletter' }).waitFor({ state: 'detached' });

@@ -6,6 +6,7 @@ import { INPUT, textOf } from './field.tsx';
 
 /**
  * A search field for `q` in the address of the page. The key `/` focuses it.
+ * @param props.label names the field, and is its placeholder with an ellipsis
  * @param props.onFind replaces the default, which sets `q`
  */
 export function Find(props: {
@@ -45,7 +46,7 @@ export function Find(props: {
           name="q"
           type="search"
           aria-label={label}
-          placeholder={label}
+          placeholder={`${label}…`}
           defaultValue={q}
           // The clear button of the field does not submit.
           onChange={(event) => event.target.value === '' && q !== '' && find('')}

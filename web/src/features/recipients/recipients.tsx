@@ -44,7 +44,7 @@ export function RecipientsScreen(): ReactNode {
           wide={
             <>
               <Find
-                label={shown === 'written' ? 'Find a part of an address' : 'Find an address'}
+                label={shown === 'written' ? 'Search recipients' : 'Search suppressions'}
                 q={q}
               />
               {shown === 'written' ? <Written q={q} /> : <Suppressed q={q} />}

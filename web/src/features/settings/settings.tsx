@@ -1,6 +1,7 @@
 /** The account of the signed-in member (password, second factor, sessions), and the installation for its owners. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
+import { MonitorCheck } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { OwnSession } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
@@ -8,6 +9,7 @@ import { sessionQuery, signOutEverywhere } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Chip } from '../../ui/chip.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { PageHead } from '../../ui/page.tsx';
@@ -25,15 +27,13 @@ export function SettingsScreen(): ReactNode {
   const { tab } = useSearch({ from: '/$project/$environment/settings' });
   const isOwner = useMay()('listVariables');
   if (!session) return null;
-  const { name, email, role } = session.member;
+  const { name, email } = session.member;
   const isInstallation = isOwner && tab === 'installation';
   return (
     <>
       <PageHead
         title="Settings"
-        about={
-          isInstallation ? 'For all projects of this installation.' : `${name} (${email}), ${role}`
-        }
+        about={isInstallation ? 'For all projects of this installation.' : `${name} (${email})`}
       />
       {isOwner && (
         <div className="mb-6">
@@ -197,7 +197,9 @@ function SessionTable(props: { rows: OwnSession[]; onEnd: (id: string) => void }
           isNumber: true,
           cell: ({ id, is_current: isCurrent, network }) =>
             isCurrent ? (
-              <span className="text-muted">This session</span>
+              <Chip tone="quiet" icon={MonitorCheck}>
+                This session
+              </Chip>
             ) : (
               <Button
                 size="small"
@@ -224,5 +226,5 @@ function browserOf(agent: string): string {
   const browser = BROWSERS.find((name) => agent.includes(`${name}/`));
   const system = SYSTEMS.find((name) => agent.includes(name));
   const words = [browser && (NAMES[browser] ?? browser), system && `on ${system}`];
-  return words.filter(Boolean).join(' ') || 'Unknown program';
+  return words.filter(Boolean).join(' ') || 'Unknown browser';
 }

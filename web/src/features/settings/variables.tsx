@@ -35,8 +35,8 @@ export function Variables(): ReactNode {
               />
               <input
                 type="search"
-                aria-label="Find a variable"
-                placeholder="Find a variable"
+                aria-label="Search variables"
+                placeholder="Search variables…"
                 value={find}
                 onChange={({ target }) => setFind(target.value)}
                 className={`${INPUT} pl-8`}

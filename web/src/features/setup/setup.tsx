@@ -38,6 +38,8 @@ export function SetupScreen(): ReactNode {
   );
 }
 
+const GROUP = 'overflow-hidden rounded-card border border-line bg-surface [--page-x:1rem]';
+
 function Checklist({ facts }: { facts: Facts }): ReactNode {
   const steps = stepsOf(facts);
   const progress = progressOf(steps);
@@ -45,6 +47,20 @@ function Checklist({ facts }: { facts: Facts }): ReactNode {
   // The step that is next at first stays open when it is done, so that its result is seen.
   const [first] = useState(() => linked ?? progress.next?.id);
   const [key, setKey] = useState<string | null>(null);
+  const required = steps.filter(({ isOptional }) => !isOptional);
+  const optional = steps.filter(({ isOptional }) => isOptional);
+  const rowOf = (step: Step, number: number | null): ReactNode => (
+    <StepRow
+      key={step.id}
+      step={step}
+      number={number}
+      isOpenAtFirst={step.id === first || step.state === 'wrong'}
+      isNext={step.id === progress.next?.id}
+      isLinked={step.id === linked}
+    >
+      <Body id={step.id} facts={facts} secret={key} onSecret={setKey} />
+    </StepRow>
+  );
   const tone = progress.next === null ? 'good' : progress.isWrong ? 'bad' : 'open';
   return (
     <>
@@ -52,23 +68,15 @@ function Checklist({ facts }: { facts: Facts }): ReactNode {
         <Bar done={progress.done} total={progress.total} />
         <p>{sentenceOf(progress.next, facts)}</p>
       </Verdict>
-      <ol
-        aria-label="Steps"
-        className="overflow-hidden rounded-card border border-line bg-surface [--page-x:1rem]"
-      >
-        {steps.map((step, index) => (
-          <StepRow
-            key={step.id}
-            step={step}
-            number={index + 1}
-            isOpenAtFirst={step.id === first || step.state === 'wrong'}
-            isNext={step.id === progress.next?.id}
-            isLinked={step.id === linked}
-          >
-            <Body id={step.id} facts={facts} secret={key} onSecret={setKey} />
-          </StepRow>
-        ))}
+      <ol aria-label="Required steps" className={GROUP}>
+        {required.map((step, index) => rowOf(step, index + 1))}
       </ol>
+      <div className="space-y-2">
+        <p className="text-xs font-medium text-muted">Optional</p>
+        <ul aria-label="Optional steps" className={GROUP}>
+          {optional.map((step) => rowOf(step, null))}
+        </ul>
+      </div>
     </>
   );
 }

@@ -1,5 +1,5 @@
 /** One step: its state, a summary, and below it the actions. */
-import { Check, ChevronDown, type LucideIcon, X } from 'lucide-react';
+import { Check, ChevronDown, Circle, type LucideIcon, X } from 'lucide-react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { Tone } from '../../ui/tone.ts';
 import type { Step, StepState } from './steps.ts';
@@ -14,7 +14,8 @@ const MARKS: Readonly<Record<StepState, { tone: Tone; icon?: LucideIcon; word: s
 
 export function StepRow(props: {
   step: Step;
-  number: number;
+  /** Null for an optional step, which may be done at any time. */
+  number: number | null;
   isOpenAtFirst: boolean;
   isNext: boolean;
   /** The address of the page names this step, also while the page is open. */
@@ -29,7 +30,8 @@ export function StepRow(props: {
     setOpen(true);
     row.current?.scrollIntoView({ block: 'nearest' });
   }, [isLinked]);
-  const { tone, icon: Icon, word } = MARKS[step.state];
+  const { tone, icon, word } = MARKS[step.state];
+  const Icon = icon ?? (number === null ? Circle : null);
   return (
     <li ref={row} className="border-line not-first:border-t">
       <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -45,9 +47,8 @@ export function StepRow(props: {
             <span className="sr-only">{word}</span>
           </span>
           <h2 className="min-w-0 grow basis-40 font-medium break-words">
-            <span className="sr-only">{number}. </span>
+            {number !== null && <span className="sr-only">{number}. </span>}
             {step.title}
-            {step.isOptional && <span className="font-normal text-muted"> optional</span>}
           </h2>
           <span className="text-muted max-sm:basis-full max-sm:pl-9">{step.summary}</span>
           <ChevronDown

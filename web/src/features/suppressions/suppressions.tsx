@@ -240,7 +240,7 @@ function FindAddress({ address }: { address: string }): ReactNode {
   const navigate = useNavigate();
   return (
     <Find
-      label="Find an address"
+      label="Search suppressions"
       q={address}
       onFind={(text) => {
         const wanted = text.trim();

@@ -43,7 +43,7 @@ export function TemplatesScreen(): ReactNode {
         <Card
           wide={
             <>
-              {!isEmpty && <Find label="Find a template" q={q} />}
+              {!isEmpty && <Find label="Search templates" q={q} />}
               <TemplateTable list={list} q={q} create={create} />
             </>
           }

@@ -36,7 +36,7 @@ export function FilterBar(props: { webhook: Webhook; show: (id: string) => void 
       <Find
         className="min-w-0 grow basis-72"
 
-        label="Recipient, or id of an email or delivery"
+        label="Search recipient, email id or delivery id"
         q={search.q}
         onFind={(text) => void findText(text)}
       />

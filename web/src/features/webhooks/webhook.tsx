@@ -65,8 +65,8 @@ function Loaded({ webhook }: { webhook: Webhook }): ReactNode {
         title={webhook.url}
         crumb={<ToWebhooks />}
         about={
-          <span className="flex flex-wrap items-center gap-x-3">
-            <WebhookMark webhook={webhook} />
+          <span className="flex flex-wrap items-center gap-x-3 text-sm">
+            <WebhookMark webhook={webhook} size="big" />
             <span>{eventsOf(webhook)}</span>
           </span>
         }

@@ -21,9 +21,14 @@ import { AddForm } from './webhook-forms.tsx';
 
 const TONES = { enabled: 'good', failing: 'bad', disabled: 'quiet' } as const;
 
-export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
+export function WebhookMark(props: { webhook: Webhook; size?: 'normal' | 'big' }): ReactNode {
+  const { webhook, size = 'normal' } = props;
   const state = stateOf(webhook);
-  return <Chip tone={TONES[state]}>{state}</Chip>;
+  return (
+    <Chip tone={TONES[state]} size={size}>
+      {state}
+    </Chip>
+  );
 }
 
 export function WebhooksScreen(): ReactNode {

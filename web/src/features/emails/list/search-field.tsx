@@ -55,7 +55,7 @@ export function SearchField(props: {
           aria-autocomplete="list"
           aria-activedescendant={choices[marked] && `search-completion-${marked}`}
           autoComplete="off"
-          placeholder={filters.length === 0 ? 'Part of an address, subject, tag, id …' : ''}
+          placeholder={filters.length === 0 ? 'Search address, subject, tag or id…' : ''}
           value={text}
           onChange={(event) => completions.type(event.target.value)}
           onFocus={() => completions.setOpen(true)}
