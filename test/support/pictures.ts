@@ -353,7 +353,7 @@ async function settle(page: Page): Promise<void> {
   })()`);
   await page.evaluate(`(() => {
     const style = new CSSStyleSheet();
-    style.replaceSync(':root { --font-mono: "Pictured Mono" !important } code, kbd, pre, .font-mono { font-family: "Pictured Mono" !important }');
+    style.replaceSync(':root { --font-mono: "Pictured Mono" !important } code, pre, .font-mono { font-family: "Pictured Mono" !important }');
     document.adoptedStyleSheets = [style];
     for (const copy of document.querySelectorAll('time[data-copy]')) copy.remove();
     for (const time of document.querySelectorAll('time')) {

@@ -4,8 +4,8 @@ import type { ReactNode } from 'react';
 import { type Tone, TONE_ICONS } from './tone.ts';
 
 const SIZES = {
-  normal: 'h-5 gap-1 text-xs [&_svg]:size-3.25',
-  big: 'h-6 gap-1.5 text-sm [&_svg]:size-3.5',
+  normal: 'h-5 gap-1 text-xs leading-5 [&_svg]:size-3.25',
+  big: 'h-6 gap-1.5 text-sm leading-6 [&_svg]:size-3.5',
 } as const;
 
 /** @param props.icon replaces the icon of the tone */
@@ -21,9 +21,9 @@ export function Chip(props: {
     <span
       data-tone={tone}
       title={props.title}
-      className={`inline-flex max-w-full items-center align-middle font-medium whitespace-nowrap text-(--tone) ${SIZES[size]}`}
+      className={`inline-flex max-w-full items-baseline align-middle font-medium whitespace-nowrap text-(--tone) ${SIZES[size]}`}
     >
-      <Icon strokeWidth={2} aria-hidden className="shrink-0" />
+      <Icon strokeWidth={2} aria-hidden className="shrink-0 self-center" />
       <span className="min-w-0 truncate first-letter:uppercase">{props.children}</span>
     </span>
   );

@@ -90,7 +90,7 @@ function RecordRow(props: { row: Row; nameField: string; isChecking: boolean }):
       aria-label={row.label}
       className={`grid grid-cols-[minmax(0,1fr)_auto] items-start gap-x-5 gap-y-1.5 px-(--page-x) py-3 text-sm xl:py-2.5 ${COLUMNS}`}
     >
-      <p className="flex flex-wrap items-baseline gap-x-2 xl:block">
+      <p className="flex flex-wrap items-baseline gap-x-2 max-xl:self-baseline xl:block">
         <span className="font-medium">{row.purpose}</span>
         {row.isOptional && (
           <span className="rounded border border-line px-1 text-xs text-muted xl:ml-1.5">
@@ -115,7 +115,7 @@ function RecordRow(props: { row: Row; nameField: string; isChecking: boolean }):
           <p className="max-w-prose pt-1 break-words text-bad">{asSentence(row.problem)}</p>
         )}
       </div>
-      <p className="min-h-6 pt-0.5">
+      <p className="max-xl:self-baseline xl:min-h-6 xl:pt-0.5">
         <StateChip state={isChecking ? CHECKING : row.state} />
       </p>
     </li>

@@ -1,5 +1,5 @@
 /** Why an address is suppressed, as icon, word and colour. */
-import { BellOff, CornerUpLeft, Flag, type LucideIcon, UserRound } from 'lucide-react';
+import { Ban, BellOff, CornerUpLeft, Flag, type LucideIcon, UserRound } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Suppression } from '../../../sdk/src/api.ts';
 import { Chip } from './chip.tsx';
@@ -14,8 +14,17 @@ const LOOKS: Readonly<Record<Reason, readonly [Tone, LucideIcon, words: string]>
   manual: ['quiet', UserRound, 'added manually'],
 };
 
-export function SuppressionMark({ reason }: { reason: Reason }): ReactNode {
-  const [tone, icon, words] = LOOKS[reason];
+/** @param props.isBesideStatus leaves the colour to the status of an email in the same row */
+export function SuppressionMark(props: { reason: Reason; isBesideStatus?: true }): ReactNode {
+  const [tone, icon, words] = LOOKS[props.reason];
+  if (props.isBesideStatus) {
+    return (
+      <Chip tone="quiet" icon={Ban}>
+        <span className="md:hidden">Suppressed: {words}</span>
+        <span className="inline-block first-letter:uppercase max-md:hidden">{words}</span>
+      </Chip>
+    );
+  }
   return (
     <Chip tone={tone} icon={icon}>
       {words}

@@ -13,6 +13,8 @@ export type Column<Row> = {
   isState?: true;
   /** Hides the title on a phone, because the value is clear without it. */
   isPlain?: true;
+  /** On a phone it has a line of its own. */
+  isLine?: true;
   /** As wide as its content, under a title that only screen readers have. */
   isNarrow?: true;
   /** Takes the width that the other columns leave, and cuts what is longer. */
@@ -40,22 +42,23 @@ type Props<Row> = {
 const ROW =
   'border-t border-line hover:bg-hover data-chosen:bg-accent-tint max-md:flex max-md:flex-wrap max-md:items-center max-md:gap-x-3 max-md:gap-y-0.5 max-md:px-(--page-x) max-md:py-2.5 max-md:first:border-t-0 max-md:after:order-1 max-md:after:w-full';
 const CELL =
-  '[&_time]:text-muted text-pretty px-3 py-2 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden';
+  '[&_time]:text-muted text-pretty px-3 py-2 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden max-md:has-[>[data-dash]:only-child]:hidden';
 const IN_FIRST_LINE = 'max-md:shrink-0';
+/** A box or a button, which is higher than the first line and centred on it. */
+const ACTION = `${IN_FIRST_LINE} max-md:flex max-md:h-[1lh] max-md:items-center max-md:self-start`;
 /** Beside the first line of a name that has several. */
 const STATE = `${IN_FIRST_LINE} max-md:self-baseline`;
 /** Lines below a name are lighter than the name. */
 const NAME =
   'max-md:min-w-0 max-md:flex-1 max-md:self-baseline max-md:font-medium max-md:[&_.text-muted]:font-normal';
-/** Shows the title before the value where the table has no column heads. */
+/** Shows the title before the value where the table has no column heads. A point follows (app.css). */
 const BELOW =
-  'max-md:order-2 max-md:min-w-0 max-md:self-baseline max-md:text-muted max-md:data-title:before:mr-1.5 max-md:data-title:before:text-xs max-md:data-title:before:content-[attr(data-title)]';
+  'max-md:order-2 max-md:min-w-0 max-md:self-baseline max-md:text-muted max-md:data-title:before:mr-1 max-md:data-title:before:content-[attr(data-title)]';
 
 /** @param index from the column of names, which is 0 */
 function lookOf<Row>(column: Column<Row>, index: number, isEven = false): string {
-  const { title, isWide, isNumber, isNarrow, isState, isRest } = column;
-  const place =
-    index === 0 ? NAME : isState ? STATE : isNarrow || title === '' ? IN_FIRST_LINE : BELOW;
+  const { title, isWide, isNumber, isNarrow, isState, isRest, isLine } = column;
+  const place = index === 0 ? NAME : isState ? STATE : isNarrow || title === '' ? ACTION : BELOW;
   const align = isNumber ? 'md:text-right tabular-nums' : 'text-left';
   const width = isNarrow
     ? 'w-8'
@@ -64,7 +67,14 @@ function lookOf<Row>(column: Column<Row>, index: number, isEven = false): string
       : isEven
         ? evenly(column, index)
         : '';
-  return `${CELL} ${place} ${align} ${width} ${isWide ? 'max-md:hidden' : ''}`;
+  const line = isWide ? 'max-md:hidden' : isLine ? 'max-md:basis-full' : '';
+  return `${CELL} ${place} ${align} ${width} ${line}`;
+}
+
+/** Whether a phone shows it below the name, beside others. */
+function isBelow<Row>(column: Column<Row>, index: number): boolean {
+  const { title, isNarrow, isState, isWide, isLine } = column;
+  return index > 0 && title !== '' && !isNarrow && !isState && !isWide && !isLine;
 }
 
 function evenly<Row>({ title }: Column<Row>, index: number): string {
@@ -74,7 +84,16 @@ function evenly<Row>({ title }: Column<Row>, index: number): string {
 
 /** Stands for a value that a row does not have. A phone has no columns, so nothing is missing there. */
 export function Dash(): ReactNode {
-  return <span className="text-muted max-md:hidden">–</span>;
+  return (
+    <span data-dash className="text-muted max-md:hidden">
+      –
+    </span>
+  );
+}
+
+/** Says that something has not happened. On a phone it goes on from its label. */
+export function Never(): ReactNode {
+  return <span className="text-muted max-md:lowercase">Never</span>;
 }
 
 export function Table<Row>(props: Props<Row>): ReactNode {
@@ -125,6 +144,7 @@ export function Table<Row>(props: Props<Row>): ReactNode {
                     key={column.title}
                     role="cell"
                     data-title={column.isPlain ? undefined : column.title}
+                    data-below={isBelow(column, index - named) || undefined}
                     className={lookOf(column, index - named, isEven)}
                   >
                     {column.cell(row)}

@@ -22,7 +22,7 @@ import { MoreMenu } from '../../ui/more-menu.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Select } from '../../ui/select.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
-import { ListTable } from '../../ui/table.tsx';
+import { ListTable, Never } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { serverNowMs } from '../../lib/clock.ts';
 import { absoluteTime } from '../../lib/time.ts';
@@ -136,27 +136,20 @@ function KeyTable(props: {
             title: 'Name',
             cell: (key) => <NameCell apiKey={key} />,
           },
-          // On a phone these have the same places in every row, each below its label.
           {
             title: 'Permission',
+            isPlain: true,
+            isLine: true,
             cell: (key) => <PermissionCell apiKey={key} />,
           },
           {
             title: 'Expires',
-            cell: ({ expires_at: at }) => (
-              <span className="block max-md:w-28">
-                <Expiry at={at} />
-              </span>
-            ),
+            cell: ({ expires_at: at }) => <Expiry at={at} />,
           },
           {
             title: 'Last used',
             isNumber: true,
-            cell: ({ last_used_at: at }) => (
-              <span className="block">
-                {at === null ? <span className="text-muted">Never</span> : <Time at={at} />}
-              </span>
-            ),
+            cell: ({ last_used_at: at }) => (at === null ? <Never /> : <Time at={at} />),
           },
           {
             title: '',
@@ -219,9 +212,6 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
     <div className="break-words">
       <span className="font-medium">{apiKey.name}</span>
       <code className="block font-mono text-xs text-muted">{apiKey.hint}</code>
-      <div className="md:hidden">
-        <Restrictions apiKey={apiKey} />
-      </div>
       {apiKey.warnings.map((warning) => (
         <p key={warning} className="flex gap-1.5 text-xs text-bad">
           <TriangleAlert size={13} aria-hidden className="mt-0.5 shrink-0" />
@@ -234,7 +224,7 @@ function NameCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
 
 /** When a key expires; a chip when that is soon. */
 function Expiry({ at }: { at: string | null }): ReactNode {
-  if (at === null) return <span className="text-muted">Never</span>;
+  if (at === null) return <Never />;
   const leftMs = Date.parse(at) - serverNowMs();
   if (leftMs > SOON_DAYS * DAY_MS) return <Time at={at} />;
   return (
@@ -256,12 +246,10 @@ const LISTS = [
 
 function PermissionCell({ apiKey }: { apiKey: ApiKey }): ReactNode {
   return (
-    <div className="max-md:w-24">
+    <>
       {PERMISSIONS.find(([name]) => name === apiKey.permission)?.[1] ?? apiKey.permission}
-      <div className="max-md:hidden">
-        <Restrictions apiKey={apiKey} />
-      </div>
-    </div>
+      <Restrictions apiKey={apiKey} />
+    </>
   );
 }
 
@@ -273,7 +261,10 @@ function Restrictions({ apiKey }: { apiKey: ApiKey }): ReactNode {
   });
   const lines = apiKey.domain === null ? lists : [`For ${apiKey.domain}`, ...lists];
   return lines.map((line) => (
-    <p key={line} className="text-xs [overflow-wrap:anywhere] text-muted">
+    <p
+      key={line}
+      className="[overflow-wrap:anywhere] text-muted max-md:inline max-md:before:content-['_·_'/''] md:text-xs"
+    >
       {line}
     </p>
   ));

@@ -68,7 +68,12 @@ function Entries(): ReactNode {
               keyOf={({ id }) => id}
               columns={[
                 { title: 'Who', cell: (event) => <Who event={event} /> },
-                { title: 'What', isPlain: true, cell: (event) => <What event={event} /> },
+                {
+                  title: 'What',
+                  isPlain: true,
+                  isLine: true,
+                  cell: (event) => <What event={event} />,
+                },
                 {
                   title: 'Project',
                   isPlain: true,

@@ -18,7 +18,7 @@ import { SharedAction } from '../../ui/shared-action.tsx';
 import { type IfMatch, undoIfSame } from '../../ui/shared-change.tsx';
 import { SharedForm } from '../../ui/shared-form.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
-import { type Column, ListTable, Table } from '../../ui/table.tsx';
+import { type Column, ListTable, Never, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
 import { PolicySection } from './policy.tsx';
@@ -82,7 +82,7 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
         {
           title: 'Last signed in',
           isNumber: true,
-          cell: ({ last_signed_in_at: at }) => (at === null ? 'Never' : <Time at={at} />),
+          cell: ({ last_signed_in_at: at }) => (at === null ? <Never /> : <Time at={at} />),
         },
         {
           title: '',
@@ -119,12 +119,17 @@ function MemberTable({ onAsk }: { onAsk: (open: Open) => void }): ReactNode {
 /** The same for members and invitations, so that both tables are in line. */
 const RIGHTS_COLUMNS: readonly Column<Rights>[] = [
   { title: 'Role', isPlain: true, cell: (rights) => roleInWords(rights) },
-  { title: 'Projects', cell: (rights) => <Projects of={rights} /> },
+  { title: 'Projects', isPlain: true, cell: (rights) => <Projects of={rights} /> },
 ];
 
 function Projects({ of }: { of: Rights }): ReactNode {
   const projects = useQuery(sessionQuery).data?.projects ?? [];
-  return <span className="[overflow-wrap:anywhere]">{projectsInWords(of, projects)}</span>;
+  return (
+    <span className="[overflow-wrap:anywhere]">
+      {projectsInWords(of, projects)}
+      {of.projects === null && <span className="md:hidden"> projects</span>}
+    </span>
+  );
 }
 
 function MembersHead({ onInvite }: { onInvite: () => void }): ReactNode {

@@ -14,7 +14,7 @@ import { Figure, Figures } from '../../ui/figure.tsx';
 import { MoreMenu } from '../../ui/more-menu.tsx';
 import { PageBody, PageHead } from '../../ui/page.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { type Column, Dash, Table } from '../../ui/table.tsx';
 import { NextTime, Time } from '../../ui/time.tsx';
 import { Verdict } from '../../ui/verdict.tsx';
 import { Drops, HelpfulChange, type QueueChanges, useQueueChanges } from './queue-changes.tsx';
@@ -271,7 +271,7 @@ function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
       isNumber: true,
       // Late mail says since when it is due, other mail when it is next.
       cell: ({ oldest_due_at: oldest, next_due_at: next }) =>
-        oldest === null ? <MaybeNext at={next} /> : <Time at={oldest} />,
+        oldest === null ? next === null ? <Dash /> : <NextTime at={next} /> : <Time at={oldest} />,
     },
   ];
 }

@@ -74,7 +74,7 @@ function Written({ q }: { q: string | undefined }): ReactNode {
           title: 'Suppressed',
           isState: true,
           cell: ({ suppression }) =>
-            suppression ? <SuppressionMark reason={suppression} /> : <Dash />,
+            suppression ? <SuppressionMark reason={suppression} isBesideStatus /> : <Dash />,
         },
         { title: 'Last email', cell: ({ last_status }) => <StatusBadge status={last_status} /> },
         {
