@@ -6,6 +6,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import {
   ArrowLeftRight,
+  AtSign,
   FileText,
   FlaskConical,
   FolderOpen,
@@ -20,7 +21,6 @@ import {
   Search,
   Send,
   Sun,
-  UserRound,
   Users,
   Webhook,
 } from 'lucide-react';
@@ -57,6 +57,8 @@ export type Choice = {
   icon: LucideIcon;
   /** A second line. */
   about?: string;
+  /** Its kind, where objects of several stand together. */
+  type?: string;
   /** Other words by which it is found. */
   words?: string;
   id?: string;
@@ -106,7 +108,7 @@ export function useSearches(text: string): Choice[] {
     });
   return [
     { group: 'Search', icon: Search, label: `Emails to ${text}`, run: search(`to:${text}`) },
-    { group: 'Search', icon: UserRound, label: `Recipient ${text}`, run: openRecipient },
+    { group: 'Search', icon: AtSign, label: `Recipient ${text}`, run: openRecipient },
     byWords,
   ];
 }
@@ -152,7 +154,7 @@ function useFoundEmails(text: string) {
   }));
   const recipient = (address: string): Choice => ({
     group: 'Recipients',
-    icon: UserRound,
+    icon: AtSign,
     label: address,
     run: () =>
       void navigate({
@@ -248,10 +250,17 @@ const OBJECT_ICONS: Partial<Readonly<Record<Group, LucideIcon>>> = {
 
 const RECENT_ICONS: Readonly<Record<RecentKind, LucideIcon>> = {
   email: Mail,
-  recipient: UserRound,
+  recipient: AtSign,
   domain: Globe,
   template: FileText,
   webhook: Webhook,
+};
+const RECENT_WORDS: Readonly<Record<RecentKind, string>> = {
+  email: 'Email',
+  recipient: 'Recipient',
+  domain: 'Domain',
+  template: 'Template',
+  webhook: 'Webhook',
 };
 const RECENT_SHOWN = 4;
 
@@ -269,8 +278,15 @@ export function useRecentChoices(): Choice[] {
   return useRecent()
     .slice(0, RECENT_SHOWN)
     .map((one): Choice => {
-      const { kind, id, name } = one;
-      return { group: 'Recent', icon: RECENT_ICONS[kind], id, label: name, run: () => open(one) };
+      const { kind, id, name, to } = one;
+      return {
+        group: 'Recent',
+        icon: RECENT_ICONS[kind],
+        id,
+        label: name,
+        type: to === undefined ? RECENT_WORDS[kind] : `${RECENT_WORDS[kind]} to ${to}`,
+        run: () => open(one),
+      };
     });
 }
 

@@ -115,7 +115,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
             setMarkedKey(null);
           }}
           onKeyDown={onKeyDown}
-          className="h-12 min-w-0 grow bg-transparent px-3 text-base outline-none"
+          className="h-12 min-w-0 grow bg-transparent pr-3 pl-2.5 text-base outline-none"
         />
       </div>
       <div
@@ -185,7 +185,7 @@ function Option(props: {
   onMark: () => void;
   onChoose: () => void;
 }): ReactNode {
-  const { label, about, keys, icon: Icon } = props.choice;
+  const { label, about, type, keys, icon: Icon } = props.choice;
   return (
     <li
       id={props.id}
@@ -207,6 +207,7 @@ function Option(props: {
         </span>
         {about && <span className="truncate text-xs text-muted">{about}</span>}
       </span>
+      {type && <span className="max-w-1/2 shrink-0 truncate text-xs text-muted">{type}</span>}
       {keys && <Keys keys={keys} className="max-sm:hidden" />}
     </li>
   );

@@ -18,8 +18,8 @@ const ROUTES = {
 } as const;
 export type RecentKind = keyof typeof ROUTES;
 
-/** A recipient has its address as id and as name. */
-export type Recent = { kind: RecentKind; id: string; name: string };
+/** A recipient has its address as id and as name, an email the first of its recipients. */
+export type Recent = { kind: RecentKind; id: string; name: string; to?: string | undefined };
 
 const KINDS = Object.keys(ROUTES) as RecentKind[];
 const PREFIX = 'letterhaus-recent ';
@@ -30,15 +30,15 @@ const NOT_FOUND = 404;
 export function useRemembering(): void {
   const key = useKey();
   const shown = useShown();
-  const { name, isGone } = useName(shown);
+  const { name, to, isGone } = useName(shown);
   const { kind, id } = shown ?? {};
   useEffect(() => {
     if (key === null || kind === undefined || id === undefined) return;
     if (name === undefined && !isGone) return;
     const others = keptUnder(key).filter((one) => one.kind !== kind || one.id !== id);
-    const all = name === undefined || isGone ? others : [{ kind, id, name }, ...others];
+    const all = name === undefined || isGone ? others : [{ kind, id, name, to }, ...others];
     sessionStorage.setItem(key, JSON.stringify(all.slice(0, KEPT_MAX)));
-  }, [key, kind, id, name, isGone]);
+  }, [key, kind, id, name, to, isGone]);
 }
 
 /** Returns the objects that were opened last, without the one that is open. */
@@ -91,6 +91,7 @@ function useName(shown: Pick<Recent, 'kind' | 'id'> | null) {
       domain.data?.name ??
       template.data?.name ??
       webhook.data?.url,
+    to: email.data?.to[0],
     isGone: errors.some((error) => error instanceof ApiError && error.status === NOT_FOUND),
   };
 }
