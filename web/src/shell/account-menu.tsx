@@ -54,7 +54,7 @@ export function AccountMenu({ onLeave }: { onLeave: (() => void) | undefined }):
         <ChevronsUpDown size={14} aria-hidden className="shrink-0 text-muted" />
       </Menu.Trigger>
       <Menu.Portal>
-        <Menu.Positioner className="z-60" align="start" side="top" sideOffset={4}>
+        <Menu.Positioner className="z-60" align="start" side="top" sideOffset={8}>
           <Menu.Popup className={`${MENU_POPUP} w-(--anchor-width)`}>
             <ThemeItems />
             <Menu.Separator className="my-1 border-t border-line" />
@@ -89,7 +89,7 @@ function ThemeItems(): ReactNode {
         setTheme(chosen);
       }}
     >
-      <Menu.GroupLabel className="px-2 pt-1 pb-0.5 text-xs text-muted">Theme</Menu.GroupLabel>
+      <Menu.GroupLabel className="px-2 py-1.5 text-xs text-muted">Theme</Menu.GroupLabel>
       {THEMES.map((name) => {
         const Icon = THEME_ICONS[name];
         return (

@@ -27,7 +27,8 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
   );
   return (
     <div className="flex h-full flex-col p-3 text-sm">
-      <ProjectMenu />
+      {/* A sheet has the button that closes it in this row. */}
+      <ProjectMenu className={onLeave ? 'mr-9' : ''} />
       <EnvironmentSwitch />
       <button
         type="button"

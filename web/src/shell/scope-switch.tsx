@@ -30,7 +30,7 @@ function useScreenIn(): (scope: Scope) => {
   });
 }
 
-export function ProjectMenu(): ReactNode {
+export function ProjectMenu({ className }: { className: string }): ReactNode {
   const scope = useScope();
   const navigate = useNavigate();
   const screenIn = useScreenIn();
@@ -40,7 +40,9 @@ export function ProjectMenu(): ReactNode {
   const organization = session?.organization.name;
   return (
     <Menu.Root>
-      <Menu.Trigger className="flex shrink-0 items-center gap-2.5 rounded-md px-2 py-1.5 text-left hover:bg-hover">
+      <Menu.Trigger
+        className={`flex shrink-0 items-center gap-2.5 rounded-md px-2 py-1.5 text-left hover:bg-hover ${className}`}
+      >
         <Logo />
         <span className="min-w-0 grow">
           <span className="sr-only">Project </span>

@@ -68,15 +68,12 @@ export function Shell(): ReactNode {
           </main>
         </div>
       </div>
-      <Dialog isOpen={open === 'navigation'} onClose={close} title="Navigation" place={SHEET}>
-        <div className="min-h-0 grow">
-          <Navigation
-            onPalette={() => setOpen('palette')}
-            onKeys={() => setOpen('keys')}
-            onLeave={close}
-          />
-        </div>
-      </Dialog>
+      <NavigationSheet
+        isOpen={open === 'navigation'}
+        onClose={close}
+        onPalette={() => setOpen('palette')}
+        onKeys={() => setOpen('keys')}
+      />
       <Palette isOpen={open === 'palette'} onClose={close} />
       <Dialog isOpen={open === 'keys'} onClose={close} title="Keyboard shortcuts">
         <KeyList />
@@ -85,8 +82,24 @@ export function Shell(): ReactNode {
   );
 }
 
-/** The navigation on a narrow screen. */
 const SHEET = 'arrive-from-left inset-y-0 left-0 flex w-[min(19rem,86vw)] flex-col bg-side!';
+
+/** The navigation on a narrow screen. */
+function NavigationSheet(props: {
+  isOpen: boolean;
+  onClose: () => void;
+  onPalette: () => void;
+  onKeys: () => void;
+}): ReactNode {
+  const { isOpen, onClose, onPalette, onKeys } = props;
+  return (
+    <Dialog isOpen={isOpen} onClose={onClose} title="Navigation" isTitleHidden place={SHEET}>
+      <div className="min-h-0 grow">
+        <Navigation onPalette={onPalette} onKeys={onKeys} onLeave={onClose} />
+      </div>
+    </Dialog>
+  );
+}
 
 function TestBar(): ReactNode {
   return (

@@ -16,6 +16,8 @@ type Props = {
   children: ReactNode;
   /** Hides the title, as in the palette. */
   isBare?: boolean;
+  /** Hides the title but not the button that closes, as in a sheet whose first row has room for it. */
+  isTitleHidden?: boolean;
   /** Replaces the place of the popup, as for a sheet. */
   place?: string;
 };
@@ -43,7 +45,10 @@ function isTyped(popup: HTMLElement | null): boolean {
 }
 
 export function Dialog(props: Props): ReactNode {
-  const { isOpen, onClose, title, about, children, isBare = false, place = CENTRE } = props;
+  const { isOpen, onClose, title, about, children, isBare, isTitleHidden, place = CENTRE } = props;
+  const head = isTitleHidden
+    ? 'absolute top-5 right-3 z-10'
+    : 'flex items-start gap-2 py-3 pr-3 pl-5';
   const popup = useRef<HTMLDivElement>(null);
   // Without a field no control has the focus, so that Enter neither closes the dialog nor confirms it unread.
   const firstField = (): HTMLElement | null =>
@@ -65,8 +70,8 @@ export function Dialog(props: Props): ReactNode {
           initialFocus={firstField}
           className={`fixed z-50 overflow-auto bg-raised shadow-dialog outline-none [--page-x:1.25rem] ${place}`}
         >
-          <div className={isBare ? 'sr-only' : 'flex items-start gap-2 py-3 pr-3 pl-5'}>
-            <div className="min-w-0 grow">
+          <div className={isBare ? 'sr-only' : head}>
+            <div className={isTitleHidden ? 'sr-only' : 'min-w-0 grow'}>
               <Base.Title className={DIALOG_TITLE}>{title}</Base.Title>
               {about && <p className="-mt-0.5 text-sm text-muted">{about}</p>}
             </div>
