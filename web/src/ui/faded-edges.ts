@@ -1,6 +1,6 @@
 import { type RefObject, useEffect, useRef } from 'react';
 
-/** How far a row may be off, in pixels, because browsers round. */
+/** How far an item may be off, in pixels, because browsers round. */
 const SLACK_PX = 1;
 
 /** Fades a row at the edge beyond which it goes on, so that what is cut there looks as if it could be scrolled to. */
@@ -9,9 +9,12 @@ export function useFadedEdges<Row extends HTMLElement>(): RefObject<Row | null> 
   const mark = (): void => {
     const element = row.current;
     if (element === null) return;
-    const { scrollLeft, scrollWidth, clientWidth } = element;
-    element.toggleAttribute('data-more-before', scrollLeft > SLACK_PX);
-    element.toggleAttribute('data-more-after', scrollWidth - clientWidth - scrollLeft > SLACK_PX);
+    // Not the width that scrolls: where only the margin of the row goes on, nothing is cut.
+    const { left, right } = element.getBoundingClientRect();
+    const first = element.firstElementChild?.getBoundingClientRect().left ?? left;
+    const last = element.lastElementChild?.getBoundingClientRect().right ?? right;
+    element.toggleAttribute('data-more-before', left - first > SLACK_PX);
+    element.toggleAttribute('data-more-after', last - right > SLACK_PX);
   };
   useEffect(() => {
     const element = row.current;

@@ -5,7 +5,8 @@ import { type AnchorHTMLAttributes, type ReactNode, type Ref, useEffect } from '
 import { type MoreItems, MoreMenu } from './more-menu.tsx';
 
 /**
- * The head of a page.
+ * The head of a page. Its actions are right of the title where both fit in a line, else below: a phone measures by the
+ * title, and its sentence takes the width that is left.
  * @param props.about one sentence or figure
  * @param props.crumb a link to the list that the page belongs to (Crumb)
  * @param props.primary one button; a page with a verdict has it there
@@ -31,13 +32,18 @@ export function PageHead(props: {
     <header
       className={`flex ${isFullWidth ? '' : 'max-w-[80rem]'} shrink-0 flex-wrap items-start justify-between gap-x-4 gap-y-2 px-(--page-x) pt-4 pb-5 min-[900px]:pt-6`}
     >
-      <div className="min-w-[min(100%,15rem)] grow basis-60">
+      <div
+        className={`grow sm:min-w-60 sm:basis-60 ${about ? 'min-w-[min(100%,12rem)]' : 'min-w-0'}`}
+      >
         {crumb}
-        <h1 dir="auto" className="text-left text-xl font-semibold text-balance break-words">
+        <h1
+          dir="auto"
+          className="text-left text-xl font-semibold text-balance break-words max-sm:py-0.5"
+        >
           {title}
         </h1>
         {about && (
-          <p className="mt-0.5 text-muted text-pretty [overflow-wrap:anywhere] max-sm:text-balance">
+          <p className="mt-0.5 text-muted text-pretty [overflow-wrap:anywhere] max-sm:text-balance max-sm:[contain:inline-size]">
             {about}
           </p>
         )}
