@@ -51,7 +51,7 @@ const STATE = `${IN_FIRST_LINE} max-md:self-baseline`;
 /** Lines below a name are lighter than the name. */
 const NAME =
   'max-md:min-w-0 max-md:flex-1 max-md:self-baseline max-md:font-medium max-md:[&_.text-muted]:font-normal';
-/** Shows the title before the value where the table has no column heads. A point follows (app.css). */
+/** Shows the title before the value where the table has no column heads, after a point (app.css). */
 const BELOW =
   'max-md:order-2 max-md:min-w-0 max-md:self-baseline max-md:text-muted max-md:data-title:before:mr-1 max-md:data-title:before:content-[attr(data-title)]';
 
