@@ -212,7 +212,7 @@ test('before anything is typed the palette offers what was opened last, actions 
   await page.keyboard.press('Control+k');
   // The page that is open is not offered.
   await recent.first().waitFor();
-  assert.deepEqual(await recent.allTextContents(), ['oda@harbour.example']);
+  assert.deepEqual(await recent.allInnerTexts(), ['oda@harbour.example\nRecipient']);
   const titles = await page.evaluate<string[]>(
     `[...document.querySelectorAll('#palette [role=group]')].map((one) => one.ariaLabel)`,
   );
@@ -223,7 +223,7 @@ test('before anything is typed the palette offers what was opened last, actions 
 
   await page.keyboard.press('Control+k');
   await recent.first().waitFor();
-  assert.deepEqual(await recent.allTextContents(), ['acme.test']);
+  assert.deepEqual(await recent.allInnerTexts(), ['acme.test\nDomain']);
   await palette.getByRole('combobox').fill('test email');
   await palette.getByRole('option', { name: 'Send a test email' }).click();
   await page.waitForURL(/\/test\/setup\?step=first_email/);
