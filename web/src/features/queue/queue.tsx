@@ -218,8 +218,9 @@ function Providers({ queue, changes }: LoadedProps): ReactNode {
             {
               title: 'Reason',
               isPlain: true,
+              isLine: true,
               cell: (row) => (
-                <div className="text-pretty max-md:line-clamp-1 md:min-w-64">
+                <div className="text-pretty md:min-w-64">
                   <LimitText row={row} />
                 </div>
               ),
