@@ -137,7 +137,7 @@ function RecipientVerdict(props: {
           <>
             {suppression !== null && (
               <Allowed to="deleteSuppression">
-                <Button look="primary" onClick={() => setRemoving(true)}>
+                <Button onClick={() => setRemoving(true)}>
                   Remove suppression
                 </Button>
               </Allowed>

@@ -49,7 +49,7 @@ function Findings({ findings, right }: { findings: readonly DoctorFinding[]; rig
   const problems = onceEach(findings.filter(({ level }) => level === 'red' || level === 'yellow'));
   const unknown = findings.filter(({ level }) => level === 'unknown').length;
   if (findings.length === 0) {
-    return <p className="text-sm text-muted">Not checked yet. The check changes nothing.</p>;
+    return <p className="text-sm text-muted">The check changes nothing.</p>;
   }
   return (
     <>
