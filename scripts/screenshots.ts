@@ -72,5 +72,6 @@ process.stdout.write(`The pictures are in ${folder}.\n`);
 async function waitForContent(page: Page, screen: string): Promise<void> {
   await page.locator('h1').first().waitFor();
   await page.locator('.skeleton').first().waitFor({ state: 'detached' });
-  if (screen === 'overview') await page.getByRole('img', { name: /^Recipients in the period/ }).waitFor();
+  if (screen === 'overview')
+    await page.getByRole('img', { name: /^Recipients in the period/ }).waitFor();
 }

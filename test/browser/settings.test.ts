@@ -242,7 +242,7 @@ test('the environments are apart, and one click from each other', async () => {
   };
   await chooseScope('live');
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
-  const banner = page.getByText('Test environment: no email is delivered.');
+  const banner = page.getByText('Test environment: all emails are simulated.');
   await banner.waitFor({ state: 'detached' });
   await chooseScope('test');
   await page.getByText('Only in test').waitFor();

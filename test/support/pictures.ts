@@ -448,7 +448,7 @@ async function makeTemplate(service: Service): Promise<string> {
 <p>You have paid {{ total }}.</p>
 {% endif %}`;
   const variables = [
-    { name: 'name', type: 'string' },
+    { name: 'name', type: 'string', default: 'Ada' },
     { name: 'total', type: 'number', default: 12 },
   ];
   const body = { name: 'Receipt', alias: 'receipt', subject: 'Your receipt', html, variables };

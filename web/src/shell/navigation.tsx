@@ -39,7 +39,7 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
         <span className="grow truncate">Search or run…</span>
         <kbd className="font-sans text-xs max-[900px]:hidden">{keyText('mod+k')}</kbd>
       </button>
-      <nav aria-label="Screens" className="-mx-1 mt-2 min-h-0 grow overflow-auto px-1 pb-2">
+      <nav aria-label="Screens" className="-mx-1 mt-2 min-h-0 grow overflow-auto px-1">
         <ul>{screens.filter(({ group }) => group === undefined).map(linkOf)}</ul>
         {GROUPS.map((group) => (
           <div key={group}>
@@ -52,7 +52,10 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
           </div>
         ))}
       </nav>
-      <AccountMenu onLeave={onLeave} />
+      {/* The open menu leaves this gap to its button. */}
+      <div className="grid pt-2">
+        <AccountMenu onLeave={onLeave} />
+      </div>
       <Foot onKeys={onKeys} />
     </div>
   );

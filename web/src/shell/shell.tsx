@@ -107,7 +107,7 @@ function TestBar(): ReactNode {
       aria-label="Environment"
       className="shrink-0 border-t-3 border-test bg-test-tint px-4 py-1 text-sm text-test-text print:hidden"
     >
-      <strong className="font-semibold">Test environment:</strong> no email is delivered.
+      <strong className="font-semibold">Test environment:</strong> all emails are simulated.
     </section>
   );
 }

@@ -90,7 +90,7 @@ function RecordRow(props: { row: Row; nameField: string; isChecking: boolean }):
       aria-label={row.label}
       className={`grid grid-cols-[minmax(0,1fr)_auto] items-start gap-x-5 gap-y-1.5 px-(--page-x) py-3 text-sm xl:py-2.5 ${COLUMNS}`}
     >
-      <p className="flex flex-wrap items-baseline gap-x-2 max-xl:self-baseline xl:block">
+      <p className="flex flex-wrap items-baseline gap-x-2 max-xl:self-baseline xl:block xl:pt-0.5">
         <span className="font-medium">{row.purpose}</span>
         {row.isOptional && (
           <span className="rounded border border-line px-1 text-xs text-muted xl:ml-1.5">
@@ -197,10 +197,8 @@ function Part(props: { label: string; text: string; of: string; isLabelled?: boo
       >
         {label}
       </span>
-      <div className="min-w-0 pt-0.5">
-        <code
-          className={`block font-mono text-xs leading-5 ${isLong ? 'break-all' : '[overflow-wrap:anywhere]'}`}
-        >
+      <div className="min-w-0 pt-0.5 max-xl:grow">
+        <code className="block font-mono text-xs leading-5 [overflow-wrap:anywhere]">
           {isLong ? folded : <AtDots text={text} />}
         </code>
         {isLong && (

@@ -17,11 +17,7 @@ export function HandbookLink(props: {
       href={`/docs/${page}`}
       target="_blank"
       rel="noreferrer"
-      className={
-        isInText
-          ? 'inline-flex items-center gap-1 text-muted hover:text-text hover:underline'
-          : buttonLook({ look: 'quiet' })
-      }
+      className={isInText ? 'link inline-flex items-center gap-1' : buttonLook({ look: 'quiet' })}
     >
       {children}
       <ArrowUpRight size={isInText ? 13 : 15} aria-hidden className="shrink-0" />

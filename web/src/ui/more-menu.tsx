@@ -37,13 +37,13 @@ export function MoreMenu({
   const ordinary = shown.filter(({ isDestructive }) => !isDestructive);
   const destructive = shown.filter(({ isDestructive }) => isDestructive);
   if (shown.length === 0) return null;
-  const look = size === 'small' ? 'quiet' : 'plain';
+  const look = size === 'small' ? 'icon' : 'plain';
   return (
     <Menu.Root>
       <Menu.Trigger
         aria-label={label}
         title={label}
-        className={`${buttonLook({ look, size })} px-0! ${size === 'small' ? 'w-6.5' : 'w-8'}`}
+        className={`${buttonLook({ look, size })} px-0! ${size === 'small' ? '-mr-1.25 w-6.5' : 'w-8'}`}
       >
         <Ellipsis size={16} aria-hidden />
       </Menu.Trigger>

@@ -48,12 +48,18 @@ export function RowsSkeleton({ rows }: { rows?: number }): ReactNode {
 const EMAIL_ROW =
   'grid h-14 grid-cols-[minmax(0,1fr)_auto] content-center items-center gap-x-6 gap-y-2.5 border-b border-line px-(--page-x) @min-[720px]:h-11 @min-[720px]:grid-cols-[minmax(0,4fr)_minmax(0,5fr)_6.5rem_6rem] @min-[720px]:gap-x-5';
 
-/** Rows of the lists of emails, as many as there is room for. */
-export function ListSkeleton({ rows = ROWS_OF_WINDOW }: { rows?: number }): ReactNode {
+/**
+ * Rows of the lists of emails, as many as there is room for.
+ * @param props.head titles of the columns, for a whole list
+ */
+export function ListSkeleton(props: { rows?: number; head?: ReactNode }): ReactNode {
+  const { rows = ROWS_OF_WINDOW, head } = props;
   return (
     <div role="status" aria-label="Loading" className="@container min-h-0 grow overflow-hidden">
-      {rows === ROWS_OF_WINDOW && (
-        <div className="hidden h-8.5 border-b border-line @min-[720px]:block" />
+      {head !== undefined && (
+        <div className="hidden h-8.5 items-center border-b border-line px-(--page-x) text-xs font-medium text-muted @min-[720px]:flex">
+          {head}
+        </div>
       )}
       {Array.from({ length: rows }, (_, row) => (
         <div key={row} className={EMAIL_ROW}>
@@ -222,7 +228,7 @@ export function Code({ text, what }: { text: string; what: string }): ReactNode 
       <pre
         tabIndex={0}
         aria-label={what}
-        className="overflow-x-auto p-3 pr-12 font-mono text-xs leading-relaxed"
+        className="overflow-x-auto p-3 pr-12 font-mono text-xs leading-relaxed max-md:[overflow-wrap:anywhere] max-md:whitespace-pre-wrap"
       >
         {isCut ? text.slice(0, SHOWN_CHARACTERS_MAX) : text}
       </pre>

@@ -1,4 +1,5 @@
 /** The verdict on a domain that is not verified: whether it sends and until when, and the number of wrong records. */
+import { Globe } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Domain } from '../../../../sdk/src/api.ts';
 import { dayTime } from '../../lib/time.ts';
@@ -23,7 +24,7 @@ export function DomainVerdict({ domain }: { domain: Domain }): ReactNode {
   if (status === 'verified') return null;
   const [title, reason] = wordsOf(domain, status);
   return (
-    <Verdict tone={TONES[status]} title={title}>
+    <Verdict tone={TONES[status]} title={title} {...(status === 'not_started' && { icon: Globe })}>
       <p>{reason}</p>
     </Verdict>
   );

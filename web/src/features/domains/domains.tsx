@@ -107,7 +107,7 @@ function DomainTable({
         {
           title: 'Checked',
           isNumber: true,
-          cell: ({ checked_at: at }) => (at === null ? '–' : <Time at={at} />),
+          cell: ({ checked_at: at }) => (at === null ? <Dash /> : <Time at={at} />),
         },
       ]}
       empty={

@@ -196,8 +196,6 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
               cell: (invitation) => (
                 <Button
                   size="small"
-                  look="quiet"
-                  className="-mr-2.25"
                   aria-label={`Withdraw the invitation of ${invitation.email}`}
                   onClick={() => onWithdraw(invitation)}
                 >

@@ -108,8 +108,6 @@ function LimitTable(props: {
             row.setting && (
               <Button
                 size="small"
-                look="quiet"
-                className="-mr-2.25"
                 aria-label={`Change ${row.what}`}
                 onClick={() => onChange?.(row)}
               >

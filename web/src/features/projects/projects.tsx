@@ -48,9 +48,11 @@ export function ProjectsScreen(): ReactNode {
         <ProjectTable list={{ ...projects, rows }} onRename={setOpen} />
         <div className="mt-4">
           <h2 className="text-lg font-semibold break-words">{name}</h2>
-          <p className="text-muted">
-            The open project. Choose another one above to see its limits and alert.
-          </p>
+          {rows.length > 1 && (
+            <p className="text-muted">
+              The open project. Choose another one above to see its limits and alert.
+            </p>
+          )}
         </div>
         <LimitsCard />
         <ReputationCard />
@@ -94,8 +96,6 @@ function ProjectTable(props: {
               cell: (project) => (
                 <Button
                   size="small"
-                  look="quiet"
-                  className="-mr-2.25"
                   aria-label={`Rename ${project.name}`}
                   onClick={() => onRename(project)}
                 >

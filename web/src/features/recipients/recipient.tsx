@@ -137,9 +137,7 @@ function RecipientVerdict(props: {
           <>
             {suppression !== null && (
               <Allowed to="deleteSuppression">
-                <Button onClick={() => setRemoving(true)}>
-                  Remove suppression
-                </Button>
+                <Button onClick={() => setRemoving(true)}>Remove suppression</Button>
               </Allowed>
             )}
             {cause !== null && (

@@ -72,7 +72,8 @@ function Written({ q }: { q: string | undefined }): ReactNode {
         ADDRESS,
         {
           title: 'Suppressed',
-          isState: true,
+          isPlain: true,
+          isLine: true,
           cell: ({ suppression }) =>
             suppression ? <SuppressionMark reason={suppression} isBesideStatus /> : <Dash />,
         },

@@ -3,6 +3,7 @@
  * code, which returns the recovery codes.
  */
 import { useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
+import { Minus } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Totp, TotpSecret } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
@@ -10,11 +11,11 @@ import { saveAs } from '../../api/download.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Button } from '../../ui/button.tsx';
+import { Chip } from '../../ui/chip.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { PasswordField, passwordIn } from './password-field.tsx';
 import { QrCode } from './qr-code.tsx';
-import { Mark } from '../../ui/mark.tsx';
 import { Section } from '../../ui/section.tsx';
 import { Code, Problem, RowsSkeleton } from '../../ui/states.tsx';
 
@@ -63,7 +64,9 @@ export function SecondFactor(): ReactNode {
 function Switch(props: { isOn: boolean; onClick: (open: 'on' | 'off') => void }): ReactNode {
   return (
     <>
-      <Mark look={props.isOn ? 'good' : 'none'}>{props.isOn ? 'on' : 'off'}</Mark>
+      <Chip tone={props.isOn ? 'good' : 'quiet'} {...(!props.isOn && { icon: Minus })}>
+        {props.isOn ? 'on' : 'off'}
+      </Chip>
       {props.isOn ? (
         <Button size="small" look="danger" onClick={() => props.onClick('off')}>
           Switch off

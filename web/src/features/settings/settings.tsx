@@ -203,7 +203,6 @@ function SessionTable(props: { rows: OwnSession[]; onEnd: (id: string) => void }
             ) : (
               <Button
                 size="small"
-                look="quiet"
                 aria-label={`Sign out of the session from ${network}`}
                 onClick={() => props.onEnd(id)}
               >

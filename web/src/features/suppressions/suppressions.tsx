@@ -164,8 +164,6 @@ function SuppressionTable(props: {
             cell: (row) => (
               <Button
                 size="small"
-                look="quiet"
-                className="-mr-2.25"
                 aria-label={`Remove ${row.address}`}
                 onClick={() => onOpen({ kind: 'remove', row })}
               >

@@ -1,7 +1,7 @@
 /** The head of the pages of one template, with renaming and deleting. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { PencilLine } from 'lucide-react';
+import { CircleDot } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Template, TemplateSummary } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
@@ -35,7 +35,7 @@ export function TemplateMark({ template }: { template: TemplateSummary }): React
 /** A content that no email uses yet. */
 export function DraftChip({ children }: { children: ReactNode }): ReactNode {
   return (
-    <Chip tone="open" icon={PencilLine}>
+    <Chip tone="quiet" icon={CircleDot}>
       {children}
     </Chip>
   );

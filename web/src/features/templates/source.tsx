@@ -43,7 +43,7 @@ export function SourceField(props: Props): ReactNode {
         hidden={!isLoaded}
         className="flex min-h-100 grow flex-col overflow-hidden rounded-md border border-control"
       />
-      <p className="text-xs text-muted">{isLoaded && !isReadOnly && KEYS}</p>
+      <p className="text-xs text-muted max-sm:hidden">{isLoaded && !isReadOnly && KEYS}</p>
     </div>
   );
 }

@@ -69,7 +69,7 @@ function Event(props: { delivery: WebhookDelivery; show: (id: string) => void })
       <button
         type="button"
         onClick={() => props.show(id)}
-        className="cell-link max-w-full truncate text-left font-medium"
+        className="cell-link max-w-full truncate text-left font-medium md:min-w-32"
       >
         {type}
       </button>

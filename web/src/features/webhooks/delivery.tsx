@@ -78,11 +78,11 @@ function DeliveryFacts({ delivery }: { delivery: WebhookDeliveryDetail }): React
     facts.push(['Email', <EmailLink id={emailId}>{subjectIn(payload?.data)}</EmailLink>]);
   }
   facts.push([
-    'Webhook id',
+    'Delivery id',
     <span className="flex items-center gap-1" title="The header webhook-id of every attempt">
       <code className="min-w-0 font-mono text-xs break-all">{id}</code>
       <span className="-my-1 shrink-0">
-        <CopyButton text={id} what="webhook id" />
+        <CopyButton text={id} what="delivery id" />
       </span>
     </span>,
   ]);

@@ -226,9 +226,7 @@ function OnlyThese({ code }: { code: string }): ReactNode {
       params={true}
       search={(all) => ({ ...all, code })}
       hash="deliveries"
-      look="quiet"
       size="small"
-      className="-mr-2.25"
     >
       Show only {code === 'none' ? 'these' : code}
     </ButtonLink>

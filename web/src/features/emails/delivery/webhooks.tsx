@@ -57,10 +57,12 @@ function Endpoint({ endpoint }: { endpoint: EndpointDeliveries }): ReactNode {
         <span className="min-w-0 grow basis-60 [overflow-wrap:anywhere] max-sm:basis-48">
           {url}
         </span>
-        <Chip tone={tone}>
-          {receivedCount} of {deliveries.length} received
-          {answer !== null && `, ${answer}`}
-        </Chip>
+        <span className="max-sm:pl-5">
+          <Chip tone={tone}>
+            {receivedCount} of {deliveries.length} received
+            {answer !== null && `, ${answer}`}
+          </Chip>
+        </span>
         {nextAttemptAt !== null && (
           <span className="text-muted">
             next attempt <NextTime at={nextAttemptAt} />

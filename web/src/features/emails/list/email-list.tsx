@@ -54,10 +54,11 @@ export function EmailList({ place, q, openId }: ListProps): ReactNode {
     const all = emails.data?.pages.flatMap((page) => page.data) ?? [];
     return place === 'test-inbox' ? all.filter(({ id }) => !isRemoved(marks, id)) : all;
   }, [emails.data, marks, place]);
-  if (emails.isPending) return <ListSkeleton />;
+  const { to, Head } = PLACES[place];
+  if (emails.isPending) return <ListSkeleton head={<Head />} />;
   if (emails.isLoadingError)
     return <Problem error={emails.error} retry={() => void emails.refetch()} />;
-  if (rows.length === 0 && !emails.hasNextPage) return <NoEmails to={PLACES[place].to} q={q} />;
+  if (rows.length === 0 && !emails.hasNextPage) return <NoEmails to={to} q={q} />;
   return (
     <>
       <Rows

@@ -106,7 +106,9 @@ function Ways({ email }: { email: Email }): ReactNode {
         <ArrowRight size={12} aria-hidden className="mr-1 inline-block align-[-1px]" />
         <span>{first}</span>
         {others.length > 0 && <span> +{others.length}</span>}
-        {' · '}
+      </span>{' '}
+      <span className="max-sm:block">
+        <span className="max-sm:sr-only"> · </span>
         <Time at={email.created_at} />
       </span>
     </>

@@ -86,7 +86,7 @@ function Strip({
         ))}
       </div>
       <p className="mt-1 flex justify-between text-xs text-muted tabular-nums">
-        <span>Each hour since {hourText(hours[0]!.startMs)} yesterday</span>
+        <span>Deliveries in each hour since {hourText(hours[0]!.startMs)} yesterday</span>
         <span>Now</span>
       </p>
     </div>
