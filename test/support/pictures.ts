@@ -474,9 +474,9 @@ async function fillQueue(service: Service): Promise<void> {
     }
     await service.sql(
       `insert into providers (node, provider, state, until, connections_max, connections_open, updated_at)
-       select id, $1, $2, app_now() + interval '1 hour', 20, $3::int, app_now() from nodes
+       select id, $1, $2, app_now() + interval '1 hour', $3::int, $4::int, app_now() from nodes
            on conflict do nothing`,
-      [provider, state, state === 'slowed' || state === 'full' ? 20 : 0],
+      [provider, state, state === 'slowed' ? 5 : 20, { slowed: 5, full: 20 }[state] ?? 0],
     );
   }
   // Until mail is late, its time says how long it has been due.

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { noteServerTime, serverNowMs } from './clock.ts';
 import { csvOf } from './csv.ts';
-import { count, megabytes, recipients, sizeInWords } from './numbers.ts';
+import { count, megabytes, recipients, sizeInWords, successRate } from './numbers.ts';
 import { inWords, relativeTime } from './time.ts';
 import { asSentence } from './words.ts';
 
@@ -34,6 +34,16 @@ test('an estimate is rounded to two digits, a count is not', () => {
   assert.deepEqual([recipients(1), recipients(2)], ['1 recipient', '2 recipients']);
   assert.deepEqual([512, 49_152, 1_572_864].map(sizeInWords), ['512 B', '48 KB', '1.5 MB']);
   assert.equal(megabytes(1), '1 MB');
+});
+
+test('a rate of successes is rounded, but one failure among many is not 100 percent', () => {
+  const percent = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
+  const rates = [successRate(454, 483), successRate(9_999, 10_000), successRate(5, 5)];
+  assert.deepEqual(
+    rates,
+    [0.94, 0.999, 1].map((rate) => percent.format(rate)),
+  );
+  assert.equal(successRate(0, 0), '–');
 });
 
 test('a finding is shown as a sentence, and a host that it begins with is not changed', () => {

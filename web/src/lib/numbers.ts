@@ -11,15 +11,13 @@ export function recipients(value: number): string {
   return `${value.toLocaleString()} ${value === 1 ? 'recipient' : 'recipients'}`;
 }
 
-const rates = new Intl.NumberFormat(undefined, {
-  style: 'percent',
-  maximumFractionDigits: 1,
-  roundingMode: 'floor',
-});
+const rates = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
 
-/** Returns a rate of successes, rounded down: one failure among many is not "100%". */
+/** Returns a rate of successes. One failure among many is not "100%". */
 export function successRate(successes: number, of: number): string {
-  return of === 0 ? '–' : rates.format(successes / of);
+  if (of === 0) return '–';
+  const isBelow = successes < of;
+  return rates.format(isBelow ? Math.min(successes / of, 0.999) : 1);
 }
 
 /** "48 KB" */

@@ -77,10 +77,8 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
   // The choice itself, not its place: what is found later may come before it. Null is the first.
   const [markedKey, setMarkedKey] = useState<string | null>(null);
   const choices = useChoices(text);
-  const marked = Math.max(
-    0,
-    choices.findIndex((choice) => keyOf(choice) === markedKey),
-  );
+  const found = choices.findIndex((choice) => keyOf(choice) === markedKey);
+  const marked = Math.max(0, found);
   const choose = (choice: Choice | undefined): void => {
     if (!choice) return;
     onClose();
@@ -122,7 +120,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
         role="listbox"
         id="palette"
         aria-label="Commands"
-        className="max-h-[min(32rem,calc(76vh-5.5rem))] overflow-auto px-1.5 pb-1.5"
+        className="max-h-[min(32rem,calc(76vh-5.5rem))] overflow-auto px-1.5"
       >
         {[...Map.groupBy(choices.entries(), ([, { group }]) => group)].map(([group, entries]) => (
           <ChoiceGroup key={group} title={group}>
@@ -138,9 +136,20 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
             ))}
           </ChoiceGroup>
         ))}
+        <MoreBelow />
       </div>
       <Hints />
     </div>
+  );
+}
+
+/** Fades the last row while there are more below. At the end of the list it covers nothing. */
+function MoreBelow(): ReactNode {
+  return (
+    <div
+      aria-hidden
+      className="pointer-events-none sticky -bottom-px h-7 bg-linear-to-t from-raised to-transparent"
+    />
   );
 }
 

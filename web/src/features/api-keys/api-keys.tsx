@@ -263,7 +263,7 @@ function Restrictions({ apiKey }: { apiKey: ApiKey }): ReactNode {
   return lines.map((line) => (
     <p
       key={line}
-      className="[overflow-wrap:anywhere] text-muted max-md:inline max-md:before:content-['_·_'/''] md:text-xs"
+      className="[overflow-wrap:anywhere] text-muted max-md:inline max-md:before:mx-1.5 max-md:before:content-['·'/''] md:text-xs"
     >
       {line}
     </p>

@@ -120,7 +120,11 @@ function Who({ event }: { event: AuditEvent }): ReactNode {
     <span className="flex flex-wrap items-baseline gap-x-2" title={detail ?? undefined}>
       <span className="[overflow-wrap:anywhere]">{name}</span>
       {detail !== null && (
-        <span className="text-xs [overflow-wrap:anywhere] text-muted max-md:hidden">{detail}</span>
+        <span
+          className={`text-xs [overflow-wrap:anywhere] text-muted ${event.actor.type === 'api_key' ? '' : 'max-md:hidden'}`}
+        >
+          {detail}
+        </span>
       )}
     </span>
   );

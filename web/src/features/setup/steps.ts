@@ -114,7 +114,7 @@ function firstEmailStep({ testEmail }: Facts): Step {
   const step = { id: 'first_email', title: 'First email, in test', isOptional: false } as const;
   if (testEmail === undefined) return { ...step, state: 'todo', summary: 'None yet' };
   // The simulator has answered, whichever result the address stands for.
-  return { ...step, state: 'done', summary: `Sent, ${testEmail.status}` };
+  return { ...step, state: 'done', summary: `Sent, simulated as ${testEmail.status}` };
 }
 
 const wordOf = ({ status }: EmailSummary): string =>

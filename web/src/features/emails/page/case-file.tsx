@@ -15,7 +15,7 @@ import { Tile } from '../../../ui/verdict.tsx';
 export function CaseFileCard({ onDownload }: { onDownload: () => void }): ReactNode {
   return (
     <Card className="print:hidden">
-      <div className="flex flex-wrap items-center gap-3 max-sm:items-start">
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-3 max-sm:items-start max-sm:gap-x-3">
         <Tile icon={FileDown} tone="quiet" />
         <div className="min-w-48 grow basis-60">
           <h2 className="font-semibold">Case file</h2>

@@ -82,7 +82,7 @@ export function Sparkline(props: {
           vectorEffect="non-scaling-stroke"
         />
       </svg>
-      <span className="flex min-w-9 flex-col justify-between text-right text-xs leading-none text-muted tabular-nums">
+      <span className="-my-1.5 flex min-w-9 flex-col justify-between text-right text-xs leading-none text-muted tabular-nums">
         <span>{format(max)}</span>
         <span>{format(min)}</span>
       </span>

@@ -97,7 +97,11 @@ function Strip(props: {
             vectorEffect="non-scaling-stroke"
           />
         </svg>
-        <span className="absolute top-0 right-0 text-xs text-muted tabular-nums">{maxText}</span>
+        {/* In line with the axis of the bars above (bars.tsx). */}
+        <span className="absolute inset-y-0 right-1 flex flex-col justify-between text-right text-xs leading-none text-muted tabular-nums">
+          <span>{maxText}</span>
+          <span>0</span>
+        </span>
       </div>
     </div>
   );
