@@ -40,7 +40,7 @@ type Props<Row> = {
 
 /** On a phone a row is two lines: the first column with the state and the actions, and what is left below. */
 const ROW =
-  'border-t border-line hover:bg-hover data-chosen:bg-accent-tint max-md:flex max-md:flex-wrap max-md:items-center max-md:gap-x-3 max-md:gap-y-0.5 max-md:px-(--page-x) max-md:py-2.5 max-md:first:border-t-0 max-md:after:order-1 max-md:after:w-full';
+  'border-t border-line hover:bg-hover data-chosen:bg-accent-tint max-md:flex max-md:flex-wrap max-md:items-center max-md:gap-x-3 max-md:gap-y-1 max-md:px-(--page-x) max-md:py-2.5 max-md:first:border-t-0 max-md:after:order-1 max-md:after:w-full';
 const CELL =
   '[&_time]:text-muted text-pretty px-3 py-2 first:pl-(--page-x) last:pr-(--page-x) md:h-row max-md:p-0! max-md:empty:hidden max-md:has-[>[data-dash]:only-child]:hidden';
 const IN_FIRST_LINE = 'max-md:shrink-0';

@@ -119,7 +119,7 @@ function Reply({ attempt, recipient }: { attempt: Attempt; recipient: Recipient 
       {facts.length > 0 && <p className="text-muted">{facts.join(', ')}</p>}
       {reply && (
         <p>
-          <mark className="rounded-[3px] bg-(--tone-tint) px-1 text-(--tone) box-decoration-clone">
+          <mark className="-mx-1 rounded-[3px] bg-(--tone-tint) px-1 text-(--tone) box-decoration-clone">
             {[reply.code, reply.enhancedCode, reply.message].filter(Boolean).join(' ')}
           </mark>
         </p>
