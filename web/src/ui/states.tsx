@@ -220,7 +220,7 @@ export function StatePage(props: {
 /** A browser lays out a longer text, which may be one line, for seconds. */
 const SHOWN_CHARACTERS_MAX = 200_000;
 
-/** A text as it is, with a button that copies all of it. Only the beginning of a very long one is shown. */
+/** Shows a text unchanged, or the first characters of a very long text, with a button that copies the whole text. */
 export function Code({ text, what }: { text: string; what: string }): ReactNode {
   const isCut = text.length > SHOWN_CHARACTERS_MAX;
   return (

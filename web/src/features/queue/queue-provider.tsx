@@ -16,7 +16,7 @@ import { Verdict } from '../../ui/verdict.tsx';
 import { HelpfulChange, useQueueChanges } from './queue-changes.tsx';
 import {
   LimitText,
-  MaybeNext,
+  NextDue,
   MaybeTime,
   nameOf,
   sourceOf,
@@ -79,15 +79,7 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
           }
         />
         <Figure size="small" label="On hold" value={count(found.held, isEstimate)} />
-        <Figure
-          size="small"
-          label="Next due"
-          value={
-            <span className="inline-block first-letter:uppercase">
-              <MaybeNext at={found.next_due_at} />
-            </span>
-          }
-        />
+        <NextDue at={found.next_due_at} />
         <Figure
           size="small"
           label="Connections"

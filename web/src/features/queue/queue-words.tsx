@@ -5,6 +5,7 @@ import type { Queue, QueueProvider } from '../../../../sdk/src/api.ts';
 import { count, recipients } from '../../lib/numbers.ts';
 import { providerName } from '../../lib/providers.ts';
 import { Chip } from '../../ui/chip.tsx';
+import { Figure } from '../../ui/figure.tsx';
 import { NextTime, Time } from '../../ui/time.tsx';
 import type { Tone } from '../../ui/tone.ts';
 
@@ -68,8 +69,18 @@ export function MaybeTime({ at }: { at: string | null }): ReactNode {
   return at === null ? '–' : <Time at={at} />;
 }
 
-export function MaybeNext({ at }: { at: string | null }): ReactNode {
+function MaybeNext({ at }: { at: string | null }): ReactNode {
   return at === null ? '–' : <NextTime at={at} />;
+}
+
+/** The figure that says when the next attempt is due. */
+export function NextDue({ at }: { at: string | null }): ReactNode {
+  const next = (
+    <span className="inline-block first-letter:uppercase">
+      <MaybeNext at={at} />
+    </span>
+  );
+  return <Figure size="small" label="Next due" value={next} />;
 }
 
 /** The limit in words, with the setting that it follows from. */

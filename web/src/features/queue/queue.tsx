@@ -21,7 +21,7 @@ import { Drops, HelpfulChange, type QueueChanges, useQueueChanges } from './queu
 import { QueueProviderView } from './queue-provider.tsx';
 import {
   LimitText,
-  MaybeNext,
+  NextDue,
   type ProviderRow,
   STATE_MEANINGS,
   StateChip,
@@ -156,15 +156,7 @@ function QueueFigures({ queue }: { queue: Queue }): ReactNode {
         }
       />
       <Figure size="small" label="On hold" value={count(held, isEstimate)} />
-      <Figure
-        size="small"
-        label="Next due"
-        value={
-          <span className="inline-block first-letter:uppercase">
-            <MaybeNext at={queue.next_due_at} />
-          </span>
-        }
-      />
+      <NextDue at={queue.next_due_at} />
     </Figures>
   );
 }

@@ -68,7 +68,7 @@ export function countParts(
   return counted;
 }
 
-/** Recipients that ended: the height of a bar, and the whole of which shares are taken. */
+/** Counts the recipients whose delivery ended. A bar is so high, and rates are shares of this number. */
 export function endedOf({ delivered, bounced }: Counts): number {
   return delivered + bounced;
 }
